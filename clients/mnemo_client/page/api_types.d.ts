@@ -924,7 +924,7 @@ export interface LifecycleStatus {
   proposals: number;
 }
 
-export interface ListQuery {
+export interface ListMemoriesQuery {
   namespace?: string | null;
   user_id?: string | null;
   agent_id?: string | null;
@@ -942,6 +942,7 @@ export interface ListQuery {
   as_of?: number | string | null;
   limit?: number;
   cursor?: string | null;
+  id?: (string)[];
 }
 
 export interface LlmUsage {
@@ -965,6 +966,35 @@ export interface LlmUsageQuery {
   since?: number | string | null;
 }
 
+export interface MapAnswer {
+  state: "absent" | "computing" | "ready";
+  total: number;
+  ids: (string)[];
+  x: (number)[];
+  y: (number)[];
+  topic: (number)[];
+  layer: (number)[];
+  source: (number)[];
+  trust: (number)[];
+  event_at: (number)[];
+  topics: (string)[];
+  layers: (string)[];
+  sources: (string)[];
+  trusts: (string)[];
+  layout: string | null;
+  share: number | null;
+  reason: string | null;
+  namespace: string;
+  cursor: string | null;
+}
+
+export interface MapQuery {
+  namespace?: string | null;
+  user_id?: string | null;
+  limit?: number;
+  cursor?: string | null;
+}
+
 export interface MemoryForecastView {
   id: string;
   text: string;
@@ -985,6 +1015,7 @@ export interface MemoryForecastView {
 export interface MemoryPage {
   memories: (MemoryView)[];
   cursor: string | null;
+  missing: (string)[];
 }
 
 export interface MemoryPartsQuery {
@@ -2154,7 +2185,7 @@ export interface Operations {
   "POST /v1/extract": { request: ExtractRequest; answer: ExtractAnswer };
   "POST /v1/turns": { request: TurnsRequest; answer: IngestAnswer };
   "POST /v1/reclassify": { request: ReclassifyRequest; answer: ReclassifyAnswer };
-  "GET /v1/memories": { request: ListQuery; answer: MemoryPage };
+  "GET /v1/memories": { request: ListMemoriesQuery; answer: MemoryPage };
   "DELETE /v1/memories": { request: DeleteQuery; answer: BulkDeleteAnswer };
   "GET /v1/memories/{id}": { request: GetQuery; answer: MemoryView };
   "GET /v1/memories/{id}/edges": { request: MemoryPartsQuery; answer: EdgesAnswer };
@@ -2188,6 +2219,7 @@ export interface Operations {
   "GET /v1/facts/history": { request: FactHistoryQuery; answer: FactHistoryAnswer };
   "DELETE /v1/facts/{id}": { request: ScopedRequest; answer: FactDeletedAnswer };
   "GET /v1/topics": { request: ScopedRequest; answer: TopicsAnswer };
+  "GET /v1/map": { request: MapQuery; answer: MapAnswer };
   "POST /v1/topics/expand": { request: ExpandRequest; answer: ExpandAnswer };
   "POST /v1/topics/rebuild": { request: RebuildTopicsRequest; answer: TopicsAnswer };
   "GET /v1/graph": { request: GraphQuery; answer: GraphAnswer };

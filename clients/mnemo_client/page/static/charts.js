@@ -34,14 +34,29 @@ export function lineChart(data) {
   const place = h("figure", { class: "chart" });
   const table = h("div", {});
   const hasLine = data.lines.some((line) => line.values.filter((value) => value !== null).length > 1);
-  const asTable = h("button", { type: "button", class: "plain", "aria-expanded": "false", on: { click: () => {
-    const isOpen = table.hasChildNodes();
-    fill(table, isOpen ? null : valueTable(data));
-    asTable.setAttribute("aria-expanded", String(!isOpen));
-  } } }, "as a table");
-  fill(place, h("figcaption", { class: "row" }, h("h2", { class: "grow" }, data.title), data.at.length ? asTable : null),
+  const asTable = h(
+    "button",
+    {
+      type: "button",
+      class: "plain",
+      "aria-expanded": "false",
+      on: {
+        click: () => {
+          const isOpen = table.hasChildNodes();
+          fill(table, isOpen ? null : valueTable(data));
+          asTable.setAttribute("aria-expanded", String(!isOpen));
+        },
+      },
+    },
+    "as a table",
+  );
+  fill(
+    place,
+    h("figcaption", { class: "row" }, h("h2", { class: "grow" }, data.title), data.at.length ? asTable : null),
     h("p", {}, h("span", { class: "figure" }, data.figure), " ", h("span", { class: "meta" }, data.about)),
-    hasLine ? plot(data) : h("p", { class: "meta plot-empty" }, "A line is drawn from the second day on."), table);
+    hasLine ? plot(data) : h("p", { class: "meta plot-empty" }, "A line is drawn from the second day on."),
+    table,
+  );
   return place;
 }
 
@@ -53,25 +68,66 @@ function plot(data) {
   const y = (/** @type {number} */ value) => HEIGHT - (HEIGHT * value) / highest;
   const paths = data.lines.map((line) => {
     let isDrawing = false;
-    return line.values.map((value, index) => {
-      if (value === null) { isDrawing = false; return ""; }
-      const step = `${isDrawing ? "L" : "M"}${x(data.at[index]).toFixed(1)} ${y(value).toFixed(2)}`;
-      isDrawing = true;
-      return step;
-    }).join("");
+    return line.values
+      .map((value, index) => {
+        if (value === null) {
+          isDrawing = false;
+          return "";
+        }
+        const step = `${isDrawing ? "L" : "M"}${x(data.at[index]).toFixed(1)} ${y(value).toFixed(2)}`;
+        isDrawing = true;
+        return step;
+      })
+      .join("");
   });
   const newest = (/** @type {Line} */ line) => line.values.findLast((value) => value !== null) ?? 0;
-  return h("div", { class: "plot" },
-    h("div", { class: "canvas" },
-      s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": sentence(data) },
+  return h(
+    "div",
+    { class: "plot" },
+    h(
+      "div",
+      { class: "canvas" },
+      s(
+        "svg",
+        { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": sentence(data) },
         GRID.map((share) => s("line", { class: "grid", x1: 0, x2: WIDTH, y1: HEIGHT * share, y2: HEIGHT * share })),
         data.isFilled ? s("path", { class: "area", d: `${paths[0]}L${WIDTH} ${HEIGHT}L0 ${HEIGHT}Z` }) : null,
-        paths.map((d, index) => s("path", { class: index ? "line second" : "line", d }))),
-      GRID.map((share) => h("span", { class: "y meta", style: { top: `${100 * share}%` } }, share === 1 ? "0" : data.say(highest * (1 - share)))),
-      data.lines.length > 1 ? data.lines.map((line, index) => h("span", { class: `on-line meta ${index ? "" : "first"}`, style: { top: `${y(newest(line))}%` } }, line.name)) : null,
-      (data.events ?? []).filter((each) => each.at >= first && each.at <= last).map((each) =>
-        h("span", { class: "event meta", style: { "inset-inline-start": `${x(each.at) / (WIDTH / 100)}%` } }, each.words))),
-    h("div", { class: "x meta" }, h("span", {}, endLabel(first, last)), last - first > 60 * 86_400_000 ? h("span", {}, month((first + last) / 2)) : null, h("span", {}, "now")));
+        paths.map((d, index) => s("path", { class: index ? "line second" : "line", d })),
+      ),
+      GRID.map((share) =>
+        h(
+          "span",
+          { class: "y meta", style: { top: `${100 * share}%` } },
+          share === 1 ? "0" : data.say(highest * (1 - share)),
+        ),
+      ),
+      data.lines.length > 1
+        ? data.lines.map((line, index) =>
+            h(
+              "span",
+              { class: `on-line meta ${index ? "" : "first"}`, style: { top: `${y(newest(line))}%` } },
+              line.name,
+            ),
+          )
+        : null,
+      (data.events ?? [])
+        .filter((each) => each.at >= first && each.at <= last)
+        .map((each) =>
+          h(
+            "span",
+            { class: "event meta", style: { "inset-inline-start": `${x(each.at) / (WIDTH / 100)}%` } },
+            each.words,
+          ),
+        ),
+    ),
+    h(
+      "div",
+      { class: "x meta" },
+      h("span", {}, endLabel(first, last)),
+      last - first > 60 * 86_400_000 ? h("span", {}, month((first + last) / 2)) : null,
+      h("span", {}, "now"),
+    ),
+  );
 }
 
 /**
@@ -100,12 +156,37 @@ function top(value) {
 
 /** @param {ChartData} data */
 function valueTable(data) {
-  const rows = data.at.map((at, index) => h("tr", {}, h("th", { scope: "row" }, day(at)), data.lines.map((line) => {
-    const value = line.values[index];
-    return h("td", { class: "number", "data-label": line.name }, value === null ? "–" : data.say(value));
-  })));
-  return h("div", { class: "scroll" }, h("table", {}, h("caption", { class: "hidden" }, data.title),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "day"), data.lines.map((line) => h("th", { scope: "col", class: "number" }, line.name)))), h("tbody", {}, rows.reverse())));
+  const rows = data.at.map((at, index) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, day(at)),
+      data.lines.map((line) => {
+        const value = line.values[index];
+        return h("td", { class: "number", "data-label": line.name }, value === null ? "–" : data.say(value));
+      }),
+    ),
+  );
+  return h(
+    "div",
+    { class: "scroll" },
+    h(
+      "table",
+      {},
+      h("caption", { class: "hidden" }, data.title),
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          h("th", { scope: "col" }, "day"),
+          data.lines.map((line) => h("th", { scope: "col", class: "number" }, line.name)),
+        ),
+      ),
+      h("tbody", {}, rows.reverse()),
+    ),
+  );
 }
 
 /**
@@ -113,7 +194,11 @@ function valueTable(data) {
  * @param {number} share from 0 to 1
  */
 export function bar(share) {
-  return h("span", { class: "meter", "aria-hidden": "true" }, h("i", { style: { width: `${Math.round(100 * Math.min(1, Math.max(0, share)))}%` } }));
+  return h(
+    "span",
+    { class: "meter", "aria-hidden": "true" },
+    h("i", { style: { width: `${Math.round(100 * Math.min(1, Math.max(0, share)))}%` } }),
+  );
 }
 
 /**
@@ -122,4 +207,5 @@ export function bar(share) {
  * @param {(isAll: boolean) => void} draw
  * @param {boolean} isAll
  */
-export const moreButton = (words, draw, isAll) => button(isAll ? "Fewer" : words, "", () => draw(!isAll), { class: "plain", "aria-expanded": String(isAll) });
+export const moreButton = (words, draw, isAll) =>
+  button(isAll ? "Fewer" : words, "", () => draw(!isAll), { class: "plain", "aria-expanded": String(isAll) });

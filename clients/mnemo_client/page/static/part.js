@@ -35,8 +35,15 @@ export async function readInto(page, place, read, draw, what = "reading") {
     if (!(error instanceof ApiError)) throw error;
     if (!isLast()) return;
     if (error.isGone) return page.noteDaemon(false);
-    fill(place, h("p", { class: "row" }, h("span", { class: "warn" }, `⚠ ${error.message}`),
-      button("Again", "", () => void readInto(page, place, read, draw, what))));
+    fill(
+      place,
+      h(
+        "p",
+        { class: "row" },
+        h("span", { class: "warn" }, `⚠ ${error.message}`),
+        button("Again", "", () => void readInto(page, place, read, draw, what)),
+      ),
+    );
   } finally {
     clearTimeout(slow);
   }
@@ -94,7 +101,11 @@ export class Rows {
   /** @param {number} delta */
   step(delta) {
     const { all, selected } = this;
-    const at = selected?.contains(document.activeElement) ? all.indexOf(selected) + delta : selected ? all.indexOf(selected) : 0;
+    const at = selected?.contains(document.activeElement)
+      ? all.indexOf(selected) + delta
+      : selected
+        ? all.indexOf(selected)
+        : 0;
     all[Math.min(all.length - 1, Math.max(0, at))]?.focus();
   }
 }

@@ -60,11 +60,27 @@ class Conversations {
     this.sessionRows = new Rows(this.list);
     this.turnRows = new Rows(this.turns);
     this.middle = h("div", { class: "session" }, this.head, this.turns);
-    fill(place, h("h1", { class: "hidden" }, "Conversations"), h("div", { class: "session-list" }, h("p", { class: "title", "aria-hidden": "true" }, "Conversations"), this.summary, this.list), this.middle, this.trace.place);
-    this.middle.addEventListener("pointerleave", () => { if (this.news) void this.readSession(); });
+    fill(
+      place,
+      h("h1", { class: "hidden" }, "Conversations"),
+      h(
+        "div",
+        { class: "session-list" },
+        h("p", { class: "title", "aria-hidden": "true" }, "Conversations"),
+        this.summary,
+        this.list,
+      ),
+      this.middle,
+      this.trace.place,
+    );
+    this.middle.addEventListener("pointerleave", () => {
+      if (this.news) void this.readSession();
+    });
     /** @type {Record<string, () => void>} */
     this.keys = {
-      ".": () => void this.readSession(), ArrowLeft: () => this.sessionRows.step(0), ArrowRight: () => this.turnRows.step(0),
+      ".": () => void this.readSession(),
+      ArrowLeft: () => this.sessionRows.step(0),
+      ArrowRight: () => this.turnRows.step(0),
       ...(page.isReadOnly ? {} : { f: () => void this.file(), c: () => this.chat() }),
     };
   }
@@ -95,11 +111,17 @@ class Conversations {
   // The sessions
 
   async readSessions() {
-    await readInto(this.page, this.list, () => call("GET /v1/sessions", { namespace: this.page.namespace, limit: this.limit }), (answer) => {
-      this.sessions = answer.sessions;
-      this.cursor = answer.cursor;
-      return this.sessionList();
-    }, "reading the conversations");
+    await readInto(
+      this.page,
+      this.list,
+      () => call("GET /v1/sessions", { namespace: this.page.namespace, limit: this.limit }),
+      (answer) => {
+        this.sessions = answer.sessions;
+        this.cursor = answer.cursor;
+        return this.sessionList();
+      },
+      "reading the conversations",
+    );
     this.sessionRows.keep();
   }
 
@@ -114,29 +136,77 @@ class Conversations {
     this.view.classList.toggle("no-session", !sessions.length);
     if (!sessions.length) {
       fill(this.summary);
-      return emptyState("No conversation is remembered", "Conversations come from agents that are connected, from a chat, and from imports of what you said elsewhere.",
-        commandLine("Connect an agent:", "mnemo setup claude-code"), commandLine("Import what you said elsewhere:", "mnemo import --from chatgpt conversations.json"), commandLine("Talk with your memories:", "mnemo chat"));
+      return emptyState(
+        "No conversation is remembered",
+        "Conversations come from agents that are connected, from a chat, and from imports of what you said elsewhere.",
+        commandLine("Connect an agent:", "mnemo setup claude-code"),
+        commandLine("Import what you said elsewhere:", "mnemo import --from chatgpt conversations.json"),
+        commandLine("Talk with your memories:", "mnemo chat"),
+      );
     }
     const live = sessions.filter(goesOn).length;
-    fill(this.summary, `${this.cursor ? `the last ${count(sessions.length)}` : count(sessions.length)}${live ? ` · ${count(live)} ${live === 1 ? "goes" : "go"} on` : ""}`);
+    fill(
+      this.summary,
+      `${this.cursor ? `the last ${count(sessions.length)}` : count(sessions.length)}${live ? ` · ${count(live)} ${live === 1 ? "goes" : "go"} on` : ""}`,
+    );
     const chosen = this.chosen();
-    return [sessions.map((session) => h("div", { role: "listitem", class: "session-row", tabindex: -1, "data-row": keyOf(session) },
-      h("a", { href: this.addressOf(session), tabindex: -1, "aria-current": session === chosen ? "page" : null },
-        h("span", { class: "row" }, h("b", { class: "grow line-clamp", dir: "auto", title: session.session_id }, session.session_id), h("span", { class: "meta" }, goesOn(session) ? "● now" : moment(session.last_at).replace("today ", ""))),
-        h("span", { class: "meta" }, [session.agent_id ?? "no agent", counted(session.turns, "turn"), session.namespace === "default" ? "" : session.namespace].filter(Boolean).join(" · "))))),
-    this.cursor ? button("Older ones", "", () => { this.limit += SESSIONS_SHOWN; void this.readSessions(); }, { class: "plain" }) : null];
+    return [
+      sessions.map((session) =>
+        h(
+          "div",
+          { role: "listitem", class: "session-row", tabindex: -1, "data-row": keyOf(session) },
+          h(
+            "a",
+            { href: this.addressOf(session), tabindex: -1, "aria-current": session === chosen ? "page" : null },
+            h(
+              "span",
+              { class: "row" },
+              h("b", { class: "grow line-clamp", dir: "auto", title: session.session_id }, session.session_id),
+              h("span", { class: "meta" }, goesOn(session) ? "● now" : moment(session.last_at).replace("today ", "")),
+            ),
+            h(
+              "span",
+              { class: "meta" },
+              [
+                session.agent_id ?? "no agent",
+                counted(session.turns, "turn"),
+                session.namespace === "default" ? "" : session.namespace,
+              ]
+                .filter(Boolean)
+                .join(" · "),
+            ),
+          ),
+        ),
+      ),
+      this.cursor
+        ? button(
+            "Older ones",
+            "",
+            () => {
+              this.limit += SESSIONS_SHOWN;
+              void this.readSessions();
+            },
+            { class: "plain" },
+          )
+        : null,
+    ];
   }
 
   /** @param {Session} session */
   addressOf(session) {
-    return addressOf(`conversations/${encodeURIComponent(session.session_id)}`, { ns: this.page.route.params.get("ns"), in: session.namespace });
+    return addressOf(`conversations/${encodeURIComponent(session.session_id)}`, {
+      ns: this.page.route.params.get("ns"),
+      in: session.namespace,
+    });
   }
 
   /** The session of the address; without one the last. */
   chosen() {
     const { parts, params } = this.page.route;
     if (!parts.length) return this.sessions[0];
-    return this.sessions.find((each) => each.session_id === parts[0] && (!params.get("in") || each.namespace === params.get("in")));
+    return this.sessions.find(
+      (each) => each.session_id === parts[0] && (!params.get("in") || each.namespace === params.get("in")),
+    );
   }
 
   // The turns
@@ -147,18 +217,24 @@ class Conversations {
     const { parts, params } = this.page.route;
     const known = this.chosen();
     const id = known?.session_id ?? parts[0];
-    if (!id) return fill(this.head), fill(this.turns), fill(this.trace.place);
+    if (!id) return (fill(this.head), fill(this.turns), fill(this.trace.place));
     const namespace = known?.namespace ?? params.get("in") ?? this.page.oneNamespace;
     if (!this.topics.size) void this.readTopics(namespace);
-    await readInto(this.page, this.turns, () => call("GET /v1/sessions/{id}", { namespace, limit: TURNS_SHOWN }, { part: id }), (answer) => {
-      const before = this.answer?.session.session_id === id ? this.tiers : new Map();
-      this.answer = answer;
-      this.drawHead(answer);
-      this.trace.show(answer.session);
-      const sections = this.sections(answer, before);
-      this.tiers = tiersOf(answer);
-      return sections;
-    }, "reading the turns");
+    await readInto(
+      this.page,
+      this.turns,
+      () => call("GET /v1/sessions/{id}", { namespace, limit: TURNS_SHOWN }, { part: id }),
+      (answer) => {
+        const before = this.answer?.session.session_id === id ? this.tiers : new Map();
+        this.answer = answer;
+        this.drawHead(answer);
+        this.trace.show(answer.session);
+        const sections = this.sections(answer, before);
+        this.tiers = tiersOf(answer);
+        return sections;
+      },
+      "reading the turns",
+    );
     this.turnRows.keep();
   }
 
@@ -167,8 +243,19 @@ class Conversations {
    * @param {Map<string, Tier>} before
    */
   sections(answer, before) {
-    return [tierSections(answer, before, this.topics, this.unfolded, () => { fill(this.turns, this.sections(answer, this.tiers)); this.turnRows.keep(); }),
-      answer.cursor ? h("p", { class: "meta" }, `The last ${count(answer.turns.length)} of ${counted(answer.session.turns, "turn")}.`) : null];
+    return [
+      tierSections(answer, before, this.topics, this.unfolded, () => {
+        fill(this.turns, this.sections(answer, this.tiers));
+        this.turnRows.keep();
+      }),
+      answer.cursor
+        ? h(
+            "p",
+            { class: "meta" },
+            `The last ${count(answer.turns.length)} of ${counted(answer.session.turns, "turn")}.`,
+          )
+        : null,
+    ];
   }
 
   /** @param {string | null | undefined} namespace */
@@ -183,15 +270,67 @@ class Conversations {
 
   /** @param {SessionAnswer} answer */
   drawHead({ session, tiers }) {
-    const flow = (/** @type {number} */ number, /** @type {string} */ words) => [h("b", {}, count(number)), ` ${words}`];
+    const flow = (/** @type {number} */ number, /** @type {string} */ words) => [
+      h("b", {}, count(number)),
+      ` ${words}`,
+    ];
     const isWithoutModel = this.page.status && this.page.status.models.embedding?.state !== "ready";
-    fill(this.head, h("p", { class: "back" }, h("a", { href: addressOf("conversations", { ns: this.page.route.params.get("ns") }) }, "‹ all conversations")),
-      h("div", { class: "row" }, h("h2", { class: "title", dir: "auto" }, session.session_id), goesOn(session) ? h("span", { class: "badge on" }, "● goes on") : session.ended_at ? h("span", { class: "badge past" }, "ended") : null, h("span", { class: "grow" }),
-        this.page.isReadOnly ? null : [button("File now", "f", () => void this.file()), session.ended_at ? null : button("End", "", () => void this.end())]),
-      h("p", { class: "meta", dir: "auto" }, [session.agent_id ?? "no agent", `in ${session.namespace}`, `begun ${moment(session.started_at)}`, session.ended_at ? `ended ${moment(session.ended_at)}` : ""].filter(Boolean).join(" · ")),
-      h("p", { class: "row flow" }, h("span", {}, flow(tiers.ring, "in the ring")), "→", h("span", {}, flow(tiers.recent, "recent")), "→", h("span", {}, flow(tiers.registry, "in the registry")), h("span", { class: "grow" }), h("span", {}, flow(tiers.archived, "archived"))),
-      isWithoutModel ? h("p", { class: "note-line" }, "◐ Without the embedding model turns change tiers by time alone, and none is found by meaning.") : null,
-      this.news ? button(`${count(this.news)} new`, ".", () => void this.readSession(), { class: "new" }) : null);
+    fill(
+      this.head,
+      h(
+        "p",
+        { class: "back" },
+        h("a", { href: addressOf("conversations", { ns: this.page.route.params.get("ns") }) }, "‹ all conversations"),
+      ),
+      h(
+        "div",
+        { class: "row" },
+        h("h2", { class: "title", dir: "auto" }, session.session_id),
+        goesOn(session)
+          ? h("span", { class: "badge on" }, "● goes on")
+          : session.ended_at
+            ? h("span", { class: "badge past" }, "ended")
+            : null,
+        h("span", { class: "grow" }),
+        this.page.isReadOnly
+          ? null
+          : [
+              button("File now", "f", () => void this.file()),
+              session.ended_at ? null : button("End", "", () => void this.end()),
+            ],
+      ),
+      h(
+        "p",
+        { class: "meta", dir: "auto" },
+        [
+          session.agent_id ?? "no agent",
+          `in ${session.namespace}`,
+          `begun ${moment(session.started_at)}`,
+          session.ended_at ? `ended ${moment(session.ended_at)}` : "",
+        ]
+          .filter(Boolean)
+          .join(" · "),
+      ),
+      h(
+        "p",
+        { class: "row flow" },
+        h("span", {}, flow(tiers.ring, "in the ring")),
+        "→",
+        h("span", {}, flow(tiers.recent, "recent")),
+        "→",
+        h("span", {}, flow(tiers.registry, "in the registry")),
+        h("span", { class: "grow" }),
+        h("span", {}, flow(tiers.archived, "archived")),
+      ),
+      isWithoutModel
+        ? h(
+            "p",
+            { class: "note-line" },
+            "◐ Without the embedding model turns change tiers by time alone, and none is found by meaning.",
+          )
+        : null,
+      this.news ? button(`${count(this.news)} new`, ".", () => void this.readSession(), { class: "new" }) : null,
+    );
   }
 
   /**
@@ -205,7 +344,10 @@ class Conversations {
     this.news += data.memories.length;
     if (this.middle.matches(":hover")) return this.drawHead(this.answer); // nothing moves under the pointer
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => { void this.readSessions(); void this.readSession(); }, GATHER_MS);
+    this.timer = setTimeout(() => {
+      void this.readSessions();
+      void this.readSession();
+    }, GATHER_MS);
   }
 
   // Keys
@@ -214,8 +356,16 @@ class Conversations {
     const session = this.answer?.session;
     if (!session) return;
     await this.page.write(async () => {
-      const { filed } = await call("POST /v1/sessions/{id}/consolidate", { namespace: session.namespace }, { part: session.session_id });
-      return { text: filed ? `${counted(filed, "new pair")} in the registry` : "Nothing to file: what is recent waits for its answer, or there is nothing" };
+      const { filed } = await call(
+        "POST /v1/sessions/{id}/consolidate",
+        { namespace: session.namespace },
+        { part: session.session_id },
+      );
+      return {
+        text: filed
+          ? `${counted(filed, "new pair")} in the registry`
+          : "Nothing to file: what is recent waits for its answer, or there is nothing",
+      };
     });
   }
 
@@ -223,7 +373,11 @@ class Conversations {
     const session = this.answer?.session;
     if (!session) return;
     await this.page.write(async () => {
-      const { filed } = await call("POST /v1/sessions/{id}/end", { namespace: session.namespace }, { part: session.session_id });
+      const { filed } = await call(
+        "POST /v1/sessions/{id}/end",
+        { namespace: session.namespace },
+        { part: session.session_id },
+      );
       return { text: `Ended, ${counted(filed, "new pair")} in the registry; it goes on with its next turn` };
     });
   }
@@ -233,10 +387,16 @@ class Conversations {
     this.trace.toggleChat();
   }
 
-  get isAtTurns() { return this.middle.contains(document.activeElement); }
-  current() { return this.isAtTurns ? this.turnRows.selected?.dataset.id ?? null : null; }
+  get isAtTurns() {
+    return this.middle.contains(document.activeElement);
+  }
+  current() {
+    return this.isAtTurns ? (this.turnRows.selected?.dataset.id ?? null) : null;
+  }
   /** @param {number} delta */
-  step(delta) { (this.isAtTurns || this.page.card ? this.turnRows : this.sessionRows).step(delta); }
+  step(delta) {
+    (this.isAtTurns || this.page.card ? this.turnRows : this.sessionRows).step(delta);
+  }
   open() {
     const id = this.current();
     if (id) return this.page.set({ id });

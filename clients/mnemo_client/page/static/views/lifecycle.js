@@ -5,7 +5,10 @@ import { addressOf } from "../app.js";
 import { count, duration } from "../format.js";
 import { button, fill, h } from "../html.js";
 import { ChangesTab } from "./lifecycle/changes.js";
-import { CyclesTab, cycleWords, PreviewTab, undoCycle } from "./lifecycle/cycles.js";
+import { CyclesTab } from "./lifecycle/cycles.js";
+import { cycleWords } from "./lifecycle/cycle_words.js";
+import { PreviewTab } from "./lifecycle/preview.js";
+import { undoCycle } from "./lifecycle/undo_plan.js";
 import { askForecast, LayersTab } from "./lifecycle/layers.js";
 import { ReviewTab } from "./lifecycle/review.js";
 import { AsideTab, TrashTab } from "./lifecycle/trash.js";
@@ -60,7 +63,12 @@ class Lifecycle {
     this.actions = h("span", { class: "row" });
     this.tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Lifecycle" });
     this.panel = h("div", { role: "tabpanel" });
-    fill(place, h("header", { class: "view-head" }, h("h1", {}, "Lifecycle"), this.line, this.actions), this.tabs, this.panel);
+    fill(
+      place,
+      h("header", { class: "view-head" }, h("h1", {}, "Lifecycle"), this.line, this.actions),
+      this.tabs,
+      this.panel,
+    );
   }
 
   /** @param {Route} route */
@@ -84,21 +92,34 @@ class Lifecycle {
 
   get keys() {
     /** @type {Record<string, () => void>} */
-    const own = this.page.isReadOnly || this.name === "trash" || this.name === "aside" ? {} : { r: () => void this.run() };
+    const own =
+      this.page.isReadOnly || this.name === "trash" || this.name === "aside" ? {} : { r: () => void this.run() };
     return { ...own, ...this.tab?.keys };
   }
 
-  current() { return this.tab?.current?.() ?? null; }
+  current() {
+    return this.tab?.current?.() ?? null;
+  }
   /** @param {number} delta */
-  step(delta) { this.tab?.step?.(delta); }
-  open() { this.tab?.open?.(); }
-  back() { return this.tab?.back?.() ?? false; }
-  leave() { this.tab?.leave?.(); }
+  step(delta) {
+    this.tab?.step?.(delta);
+  }
+  open() {
+    this.tab?.open?.();
+  }
+  back() {
+    return this.tab?.back?.() ?? false;
+  }
+  leave() {
+    this.tab?.leave?.();
+  }
   /**
    * @param {string} name
    * @param {any} data
    */
-  heard(name, data) { this.tab?.heard?.(name, data); }
+  heard(name, data) {
+    this.tab?.heard?.(name, data);
+  }
 
   refresh() {
     this.tab?.read();
@@ -108,34 +129,71 @@ class Lifecycle {
   drawTabs() {
     const { status } = this.page;
     /** @type {Record<string, number | undefined>} */
-    const counts = { review: status?.lifecycle?.proposals, cycles: status?.lifecycle?.last_cycle?.epoch, trash: status?.trash.count, aside: status?.by_state.discarded };
-    fill(this.tabs, Object.entries(TABS).map(([name, { title }]) => h("a", {
-      role: "tab", href: addressOf(name === "layers" ? "lifecycle" : `lifecycle/${name}`, { ns: this.page.route.params.get("ns") }),
-      "aria-selected": String(name === this.name),
-    }, title, counts[name] ? h("span", { class: "tab-count" }, ` ${count(counts[name] ?? 0)}`) : null)));
+    const counts = {
+      review: status?.lifecycle?.proposals,
+      cycles: status?.lifecycle?.last_cycle?.epoch,
+      trash: status?.trash.count,
+      aside: status?.by_state.discarded,
+    };
+    fill(
+      this.tabs,
+      Object.entries(TABS).map(([name, { title }]) =>
+        h(
+          "a",
+          {
+            role: "tab",
+            href: addressOf(name === "layers" ? "lifecycle" : `lifecycle/${name}`, {
+              ns: this.page.route.params.get("ns"),
+            }),
+            "aria-selected": String(name === this.name),
+          },
+          title,
+          counts[name] ? h("span", { class: "tab-count" }, ` ${count(counts[name] ?? 0)}`) : null,
+        ),
+      ),
+    );
   }
 
   drawActions() {
-    fill(this.actions,
+    fill(
+      this.actions,
       this.page.isReadOnly ? null : button("Preview in full", "", () => this.page.go(`lifecycle/${PREVIEW}`)),
-      this.page.isReadOnly ? null : h("button", { type: "button", class: "run", disabled: this.isRunning, "aria-keyshortcuts": "r", on: { click: () => void this.run() } },
-        this.isRunning ? "Running …" : ["Run now", h("kbd", {}, "r")]));
+      this.page.isReadOnly
+        ? null
+        : h(
+            "button",
+            {
+              type: "button",
+              class: "run",
+              disabled: this.isRunning,
+              "aria-keyshortcuts": "r",
+              on: { click: () => void this.run() },
+            },
+            this.isRunning ? "Running …" : ["Run now", h("kbd", {}, "r")],
+          ),
+    );
   }
 
   /** Say which cycle was the last, and when the next one may come. */
   async readHead() {
     try {
       const [{ jobs, last_cycle: last }, forecast] = await Promise.all([
-        call("GET /v1/jobs", {}), askForecast({ layer: "core", limit: 1, namespace: this.page.namespace }),
+        call("GET /v1/jobs", {}),
+        askForecast({ layer: "core", limit: 1, namespace: this.page.namespace }),
       ]);
       const job = jobs.find((each) => each.name === "consolidation");
       const at = forecast?.earliest_at ?? job?.next_at ?? null;
       const seconds = at === null ? 0 : (at - Date.now()) / 1000;
-      const next = job?.state === "running" ? ["a cycle is under way"]
-        : job?.state === "waiting" && job.reason ? [`the next one waits: ${job.reason}`]
-          : at === null && forecast ? ["cycles are run on request alone"]
-            : seconds > 0 ? ["next in ", h("b", {}, duration(seconds)), ", if anything happens until then"]
-              : ["the next comes after the next change"];
+      const next =
+        job?.state === "running"
+          ? ["a cycle is under way"]
+          : job?.state === "waiting" && job.reason
+            ? [`the next one waits: ${job.reason}`]
+            : at === null && forecast
+              ? ["cycles are run on request alone"]
+              : seconds > 0
+                ? ["next in ", h("b", {}, duration(seconds)), ", if anything happens until then"]
+                : ["the next comes after the next change"];
       fill(this.line, last ? `cycle ${count(last.epoch)}` : "no cycle yet", " · ", next);
     } catch (error) {
       if (error instanceof ApiError && error.isGone) return this.page.noteDaemon(false);
@@ -150,7 +208,10 @@ class Lifecycle {
     this.drawActions();
     await this.page.write(async () => {
       const { cycle, total } = await call("POST /v1/consolidate", { namespace: this.page.namespace });
-      return { text: `Cycle ${count(cycle.epoch)}: ${cycleWords(cycle)}`, undo: total ? () => undoCycle(cycle.id) : null };
+      return {
+        text: `Cycle ${count(cycle.epoch)}: ${cycleWords(cycle)}`,
+        undo: total ? () => undoCycle(cycle.id) : null,
+      };
     });
     this.isRunning = false;
     this.drawActions();

@@ -51,10 +51,19 @@ class Machine {
     this.doctor = panel("doctor");
     this.namespaces = panel("namespaces-panel");
     this.usage = panel("usage");
-    fill(place, this.head, this.cause, this.charts, h("div", { class: "two machine-two" }, this.notes, this.jobs), h("div", { class: "three" }, this.models, this.settings, this.events.place),
-      h("div", { class: "three" }, this.doctor, this.namespaces, this.usage));
+    fill(
+      place,
+      this.head,
+      this.cause,
+      this.charts,
+      h("div", { class: "two machine-two" }, this.notes, this.jobs),
+      h("div", { class: "three" }, this.models, this.settings, this.events.place),
+      h("div", { class: "three" }, this.doctor, this.namespaces, this.usage),
+    );
     this.keys = { s: () => this.events.stop() };
-    this.timer = setInterval(() => { if (!document.hidden) this.look(); }, LOOK_MS);
+    this.timer = setInterval(() => {
+      if (!document.hidden) this.look();
+    }, LOOK_MS);
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.jobTimer = undefined;
     this.isRead = false;
@@ -86,7 +95,10 @@ class Machine {
   heard(name, data) {
     this.events.heard(name, data);
     if (name === "change" || this.jobTimer) return;
-    this.jobTimer = setTimeout(() => { this.jobTimer = undefined; void this.readJobs(); }, JOB_MS);
+    this.jobTimer = setTimeout(() => {
+      this.jobTimer = undefined;
+      void this.readJobs();
+    }, JOB_MS);
   }
 
   /** Read what changes by itself: state, folders, jobs. A form that is being filled in stays. */
@@ -101,7 +113,10 @@ class Machine {
       this.status = status;
       this.drawHead();
       if (!this.notes.querySelector("form")) fill(this.notes, notesPanel(this.page, status.notes));
-      const drawNamespaces = (/** @type {boolean} */ isAll) => { this.isAll.namespaces = isAll; fill(this.namespaces, namespacesPanel(status.namespaces, isAll, drawNamespaces)); };
+      const drawNamespaces = (/** @type {boolean} */ isAll) => {
+        this.isAll.namespaces = isAll;
+        fill(this.namespaces, namespacesPanel(status.namespaces, isAll, drawNamespaces));
+      };
       drawNamespaces(this.isAll.namespaces ?? false);
     } catch (error) {
       if (error instanceof ApiError && error.isGone) return this.page.noteDaemon(false);
@@ -110,33 +125,65 @@ class Machine {
   }
 
   async readJobs() {
-    await readInto(this.page, this.jobs, () => call("GET /v1/jobs", {}), (answer) => this.jobsDrawn(answer), "reading the jobs");
+    await readInto(
+      this.page,
+      this.jobs,
+      () => call("GET /v1/jobs", {}),
+      (answer) => this.jobsDrawn(answer),
+      "reading the jobs",
+    );
   }
 
   /** @param {import("../../api_types").JobsAnswer} answer @returns {import("../html.js").Children} */
   jobsDrawn(answer) {
-    return jobsPanel(answer, this.status?.views ?? this.page.status?.views ?? {}, this.isAll.jobs ?? false, (isAll) => { this.isAll.jobs = isAll; fill(this.jobs, this.jobsDrawn(answer)); });
+    return jobsPanel(answer, this.status?.views ?? this.page.status?.views ?? {}, this.isAll.jobs ?? false, (isAll) => {
+      this.isAll.jobs = isAll;
+      fill(this.jobs, this.jobsDrawn(answer));
+    });
   }
 
   async readModels() {
-    await readInto(this.page, this.models, () => call("GET /v1/models", {}), (answer) => {
-      void readInto(this.page, this.usage, () => call("GET /v1/llm/usage", {}), (usage) => usagePanel(usage, answer.llm));
-      return this.modelsDrawn(answer);
-    }, "reading the models");
+    await readInto(
+      this.page,
+      this.models,
+      () => call("GET /v1/models", {}),
+      (answer) => {
+        void readInto(
+          this.page,
+          this.usage,
+          () => call("GET /v1/llm/usage", {}),
+          (usage) => usagePanel(usage, answer.llm),
+        );
+        return this.modelsDrawn(answer);
+      },
+      "reading the models",
+    );
   }
 
   /** @param {import("../../api_types").ModelsAnswer} answer @returns {import("../html.js").Children} */
   modelsDrawn(answer) {
-    return modelsPanel(this.page, answer, this.isAll.models ?? false, (isAll) => { this.isAll.models = isAll; fill(this.models, this.modelsDrawn(answer)); });
+    return modelsPanel(this.page, answer, this.isAll.models ?? false, (isAll) => {
+      this.isAll.models = isAll;
+      fill(this.models, this.modelsDrawn(answer));
+    });
   }
 
   async readSettings() {
-    await readInto(this.page, this.settings, () => call("GET /v1/config", {}), (answer) => this.settingsDrawn(answer), "reading the settings");
+    await readInto(
+      this.page,
+      this.settings,
+      () => call("GET /v1/config", {}),
+      (answer) => this.settingsDrawn(answer),
+      "reading the settings",
+    );
   }
 
   /** @param {import("../../api_types").ConfigAnswer} answer @returns {import("../html.js").Children} */
   settingsDrawn(answer) {
-    return settingsPanel(answer, this.isAll.settings ?? false, (isAll) => { this.isAll.settings = isAll; fill(this.settings, this.settingsDrawn(answer)); });
+    return settingsPanel(answer, this.isAll.settings ?? false, (isAll) => {
+      this.isAll.settings = isAll;
+      fill(this.settings, this.settingsDrawn(answer));
+    });
   }
 
   // The first line
@@ -145,28 +192,99 @@ class Machine {
     const { status } = this;
     if (!status) return;
     const isByWords = status.state === "degraded" && !this.page.isDegraded;
-    const badge = status.state === "ready" ? h("span", { class: "badge ok" }, "✓ ready")
-      : h("span", { class: "badge warn" }, isByWords ? "◐ by words only" : status.state === "degraded" ? "⚠ degraded" : "◐ warming up");
+    const badge =
+      status.state === "ready"
+        ? h("span", { class: "badge ok" }, "✓ ready")
+        : h(
+            "span",
+            { class: "badge warn" },
+            isByWords ? "◐ by words only" : status.state === "degraded" ? "⚠ degraded" : "◐ warming up",
+          );
     const bad = this.checks?.filter((check) => check.outcome !== "ok").length ?? 0;
-    const doctor = this.checks ? [`${counted(this.checks.length, "check")} of doctor: ${count(this.checks.length - bad)} fine`,
-      bad ? [", ", button(`${count(bad)} to look at`, "", () => this.doctor.scrollIntoView({ block: "center" }), { class: "plain" })] : ""] : this.isChecking ? "doctor is looking …" : "";
-    const network = status.network ? (status.network.blocked ? "network blocked by the kernel" : `network not blocked${status.network.reason ? `: ${status.network.reason}` : ""}`) : "";
-    fill(this.head, h("h1", {}, "Machine"), badge, h("span", { class: "grow" }, doctor),
-      h("span", { class: "meta" }, [`mnemod ${status.version}`, `up ${duration(status.uptime_seconds)}`, bytes(status.memory_private_bytes), network].filter(Boolean).join(" · ")));
+    const doctor = this.checks
+      ? [
+          `${counted(this.checks.length, "check")} of doctor: ${count(this.checks.length - bad)} fine`,
+          bad
+            ? [
+                ", ",
+                button(`${count(bad)} to look at`, "", () => this.doctor.scrollIntoView({ block: "center" }), {
+                  class: "plain",
+                }),
+              ]
+            : "",
+        ]
+      : this.isChecking
+        ? "doctor is looking …"
+        : "";
+    const network = status.network
+      ? status.network.blocked
+        ? "network blocked by the kernel"
+        : `network not blocked${status.network.reason ? `: ${status.network.reason}` : ""}`
+      : "";
+    fill(
+      this.head,
+      h("h1", {}, "Machine"),
+      badge,
+      h("span", { class: "grow" }, doctor),
+      h(
+        "span",
+        { class: "meta" },
+        [
+          `mnemod ${status.version}`,
+          `up ${duration(status.uptime_seconds)}`,
+          bytes(status.memory_private_bytes),
+          network,
+        ]
+          .filter(Boolean)
+          .join(" · "),
+      ),
+    );
     const failing = Object.entries(status.threads).filter(([, thread]) => thread.failing);
-    fill(this.cause, status.state === "degraded" ? h("div", { class: "box cause" }, h("h2", { class: "warn" }, `${isByWords ? "◐" : "⚠"} ${status.reasons.join("; ")}`),
-      h("p", {}, isByWords ? "Everything that is stored can be read, written and found by its words; what means the same in other words is not found."
-        : "Everything that is stored can be read. What is written meanwhile is kept in the journal, and taken over when the cause is gone."),
-      h("p", {}, "See what is wrong and how to mend it: ", h("code", {}, "mnemo doctor"), ", then ", h("code", {}, "mnemo doctor --fix"), ".")) : null,
-    failing.length ? h("p", { class: "note-line warn" }, `⚠ Fails again and again: ${failing.map(([name, thread]) => `${name} (${thread.last_failure ?? "no reason given"})`).join("; ")}`) : null);
+    fill(
+      this.cause,
+      status.state === "degraded"
+        ? h(
+            "div",
+            { class: "box cause" },
+            h("h2", { class: "warn" }, `${isByWords ? "◐" : "⚠"} ${status.reasons.join("; ")}`),
+            h(
+              "p",
+              {},
+              isByWords
+                ? "Everything that is stored can be read, written and found by its words; what means the same in other words is not found."
+                : "Everything that is stored can be read. What is written meanwhile is kept in the journal, and taken over when the cause is gone.",
+            ),
+            h(
+              "p",
+              {},
+              "See what is wrong and how to mend it: ",
+              h("code", {}, "mnemo doctor"),
+              ", then ",
+              h("code", {}, "mnemo doctor --fix"),
+              ".",
+            ),
+          )
+        : null,
+      failing.length
+        ? h(
+            "p",
+            { class: "note-line warn" },
+            `⚠ Fails again and again: ${failing.map(([name, thread]) => `${name} (${thread.last_failure ?? "no reason given"})`).join("; ")}`,
+          )
+        : null,
+    );
   }
 
   // Charts
 
   async readStats() {
-    await readInto(this.page, this.charts, () => Promise.all([
-      ifKnown(call("GET /v1/stats", {})), call("GET /v1/status", {}),
-    ]), ([stats, status]) => this.drawCharts(stats?.days ?? [], status), "reading a year of values");
+    await readInto(
+      this.page,
+      this.charts,
+      () => Promise.all([ifKnown(call("GET /v1/stats", {})), call("GET /v1/status", {})]),
+      ([stats, status]) => this.drawCharts(stats?.days ?? [], status),
+      "reading a year of values",
+    );
   }
 
   /**
@@ -175,21 +293,52 @@ class Machine {
    */
   drawCharts(days, status) {
     const at = days.map((each) => each.at);
-    const disk = (/** @type {Record<string, number>} */ parts) => DISK_PARTS.reduce((sum, part) => sum + (parts[part] ?? 0), 0);
+    const disk = (/** @type {Record<string, number>} */ parts) =>
+      DISK_PARTS.reduce((sum, part) => sum + (parts[part] ?? 0), 0);
     const weekAgo = days.findLast((each) => each.at <= Date.now() - WEEK_MS);
     const more = weekAgo ? status.memories - weekAgo.memories : 0;
     const today = days.at(-1);
     const ms = (/** @type {number} */ value) => `${value < 10 ? value.toFixed(1) : count(Math.round(value))} ms`;
     const median = today?.recall_ms_median ?? null;
-    const timed = median === null ? ["–", days.length ? "no question was asked today" : "this daemon keeps no values of days"]
-      : [ms(median), `median of ${count(today?.recalls ?? 0)} today · 95 in 100 under ${ms(today?.recall_ms_p95 ?? 0)}`];
+    const timed =
+      median === null
+        ? ["–", days.length ? "no question was asked today" : "this daemon keeps no values of days"]
+        : [
+            ms(median),
+            `median of ${count(today?.recalls ?? 0)} today · 95 in 100 under ${ms(today?.recall_ms_p95 ?? 0)}`,
+          ];
     return [
-      lineChart({ title: "Memories", figure: count(status.memories), about: weekAgo ? `${count(Math.abs(more))} ${more < 0 ? "fewer" : "more"} than a week ago` : "active and archived", at, isFilled: true,
-        lines: [{ name: "memories", values: days.map((each) => each.memories) }], say: (value) => count(Math.round(value * 10) / 10) }),
-      lineChart({ title: "Answer time", figure: timed[0], about: timed[1], at, say: ms,
-        lines: [{ name: "median", values: days.map((each) => each.recall_ms_median) }, { name: "95 in 100", values: days.map((each) => each.recall_ms_p95) }] }),
-      lineChart({ title: "On disk", figure: bytes(disk(status.disk)), about: `${bytes(status.disk.free ?? 0)} free`, at,
-        lines: [{ name: "on disk", values: days.map((each) => disk(each.disk)) }], say: (value) => bytes(Math.round(value)), events: shrunk(days, disk) }),
+      lineChart({
+        title: "Memories",
+        figure: count(status.memories),
+        about: weekAgo
+          ? `${count(Math.abs(more))} ${more < 0 ? "fewer" : "more"} than a week ago`
+          : "active and archived",
+        at,
+        isFilled: true,
+        lines: [{ name: "memories", values: days.map((each) => each.memories) }],
+        say: (value) => count(Math.round(value * 10) / 10),
+      }),
+      lineChart({
+        title: "Answer time",
+        figure: timed[0],
+        about: timed[1],
+        at,
+        say: ms,
+        lines: [
+          { name: "median", values: days.map((each) => each.recall_ms_median) },
+          { name: "95 in 100", values: days.map((each) => each.recall_ms_p95) },
+        ],
+      }),
+      lineChart({
+        title: "On disk",
+        figure: bytes(disk(status.disk)),
+        about: `${bytes(status.disk.free ?? 0)} free`,
+        at,
+        lines: [{ name: "on disk", values: days.map((each) => disk(each.disk)) }],
+        say: (value) => bytes(Math.round(value)),
+        events: shrunk(days, disk),
+      }),
     ];
   }
 
@@ -221,14 +370,66 @@ class Machine {
     const checks = this.checks ?? [];
     const bad = checks.filter((check) => check.outcome !== "ok");
     const shown = this.isAll.doctor ? checks : bad;
-    fill(this.doctor, h("header", { class: "row" }, h("h2", {}, "To look at"), h("span", { class: "meta grow" }, "from doctor"),
-      checks.length ? moreButton(`All ${count(checks.length)} checks`, (isAll) => { this.isAll.doctor = isAll; this.drawDoctor(); }, this.isAll.doctor ?? false) : null),
-    this.isChecking ? h("p", { class: "meta", role: "status" }, "doctor is looking …") : this.failure ? h("p", { class: "warn" }, `⚠ ${this.failure}`)
-      : checks.length && !bad.length ? h("p", {}, h("span", { class: "ok" }, "✓ "), `All ${count(checks.length)} are fine.`) : null,
-    h("ul", { class: "plain-list findings" }, shown.map((check) => h("li", {}, h("span", { class: check.outcome === "ok" ? "badge" : "badge warn" }, check.outcome === "ok" ? `✓ ${check.name}` : `⚠ ${check.name}`),
-      h("div", { class: "grow" }, h("p", { class: "text", dir: "auto" }, check.found), check.fix ? h("code", { class: "text" }, check.fix) : null)))),
-    h("p", { class: "row" }, this.isChecking ? null : button("Look again", "", () => void this.check(false), { class: "plain" }),
-      this.page.isReadOnly || this.isChecking ? null : button(this.isAllChecked ? "All again" : "Also integrity and a round trip", "", () => void this.check(true), { class: "plain" })));
+    fill(
+      this.doctor,
+      h(
+        "header",
+        { class: "row" },
+        h("h2", {}, "To look at"),
+        h("span", { class: "meta grow" }, "from doctor"),
+        checks.length
+          ? moreButton(
+              `All ${count(checks.length)} checks`,
+              (isAll) => {
+                this.isAll.doctor = isAll;
+                this.drawDoctor();
+              },
+              this.isAll.doctor ?? false,
+            )
+          : null,
+      ),
+      this.isChecking
+        ? h("p", { class: "meta", role: "status" }, "doctor is looking …")
+        : this.failure
+          ? h("p", { class: "warn" }, `⚠ ${this.failure}`)
+          : checks.length && !bad.length
+            ? h("p", {}, h("span", { class: "ok" }, "✓ "), `All ${count(checks.length)} are fine.`)
+            : null,
+      h(
+        "ul",
+        { class: "plain-list findings" },
+        shown.map((check) =>
+          h(
+            "li",
+            {},
+            h(
+              "span",
+              { class: check.outcome === "ok" ? "badge" : "badge warn" },
+              check.outcome === "ok" ? `✓ ${check.name}` : `⚠ ${check.name}`,
+            ),
+            h(
+              "div",
+              { class: "grow" },
+              h("p", { class: "text", dir: "auto" }, check.found),
+              check.fix ? h("code", { class: "text" }, check.fix) : null,
+            ),
+          ),
+        ),
+      ),
+      h(
+        "p",
+        { class: "row" },
+        this.isChecking ? null : button("Look again", "", () => void this.check(false), { class: "plain" }),
+        this.page.isReadOnly || this.isChecking
+          ? null
+          : button(
+              this.isAllChecked ? "All again" : "Also integrity and a round trip",
+              "",
+              () => void this.check(true),
+              { class: "plain" },
+            ),
+      ),
+    );
   }
 }
 

@@ -25,7 +25,12 @@ export const TIERS = [
  */
 export function tiersOf(answer) {
   const archived = new Set(answer.pairs.filter((pair) => pair.archived).flatMap((pair) => [pair.id, pair.reply]));
-  return new Map(answer.turns.map((turn) => /** @type {[string, Tier]} */ ([turn.id, archived.has(turn.id) ? "archived" : turn.turn?.tier ?? "registry"])));
+  return new Map(
+    answer.turns.map(
+      (turn) =>
+        /** @type {[string, Tier]} */ ([turn.id, archived.has(turn.id) ? "archived" : (turn.turn?.tier ?? "registry")]),
+    ),
+  );
 }
 
 /**
@@ -41,14 +46,38 @@ export function tierSections(answer, before, topics, unfolded, redraw) {
   const moved = (/** @type {string} */ id) => before.size > 0 && before.get(id) !== tiers.get(id);
   return TIERS.map(([tier, title, about]) => {
     const members = answer.turns.filter((turn) => tiers.get(turn.id) === tier);
-    const rows = tier === "registry" || tier === "archived" ? pairRows(answer, turns, members, topics, moved) : members.map((turn) => turnRow(turn, moved(turn.id)));
+    const rows =
+      tier === "registry" || tier === "archived"
+        ? pairRows(answer, turns, members, topics, moved)
+        : members.map((turn) => turnRow(turn, moved(turn.id)));
     const total = answer.tiers[tier];
     if (!rows.length && !total) return null;
     const shown = unfolded.has(tier) ? rows : rows.slice(0, FIRST);
-    return h("section", { class: "tier", "aria-label": title }, h("header", { class: "row" }, h("h2", {}, title), h("span", { class: "meta grow" }, about), h("span", { class: "meta" }, tier === "ring" ? "newest first" : "")),
+    return h(
+      "section",
+      { class: "tier", "aria-label": title },
+      h(
+        "header",
+        { class: "row" },
+        h("h2", {}, title),
+        h("span", { class: "meta grow" }, about),
+        h("span", { class: "meta" }, tier === "ring" ? "newest first" : ""),
+      ),
       shown.map((each) => each()),
-      rows.length > shown.length ? button(`${count(rows.length - shown.length)} more`, "", () => { unfolded.add(tier); redraw(); }, { class: "plain more" })
-        : rows.length === 0 ? h("p", { class: "meta more" }, `${counted(total, "turn is", "turns are")} older than those read so far`) : null);
+      rows.length > shown.length
+        ? button(
+            `${count(rows.length - shown.length)} more`,
+            "",
+            () => {
+              unfolded.add(tier);
+              redraw();
+            },
+            { class: "plain more" },
+          )
+        : rows.length === 0
+          ? h("p", { class: "meta more" }, `${counted(total, "turn is", "turns are")} older than those read so far`)
+          : null,
+    );
   });
 }
 
@@ -57,19 +86,63 @@ export function tierSections(answer, before, topics, unfolded, redraw) {
  * @param {boolean} isMoved
  */
 const turnRow = (turn, isMoved) => () => {
-  const role = turn.turn?.promoted ? "recalled" : turn.turn?.role === "user" ? turn.speaker ?? "you" : turn.turn?.role === "agent" ? "agent" : turn.trust;
+  const role = turn.turn?.promoted
+    ? "recalled"
+    : turn.turn?.role === "user"
+      ? (turn.speaker ?? "you")
+      : turn.turn?.role === "agent"
+        ? "agent"
+        : turn.trust;
   const summary = turn.turn?.tier === "recent" ? turn.turn.summary : "";
   const body = h("div", { class: "body" });
-  const whole = () => fill(body, excerpt(turn), summary ? h("p", { class: "meta" }, "the turn itself · ", button("its summary", "", short, { class: "plain" })) : badges(turn));
-  const short = () => fill(body, memoryText(summary), h("p", { class: "meta" }, `a summary of ${counted(turn.content.split(/\s+/).length, "word")} · `, button("show them", "", whole, { class: "plain" })));
+  const whole = () =>
+    fill(
+      body,
+      excerpt(turn),
+      summary
+        ? h("p", { class: "meta" }, "the turn itself · ", button("its summary", "", short, { class: "plain" }))
+        : badges(turn),
+    );
+  const short = () =>
+    fill(
+      body,
+      memoryText(summary),
+      h(
+        "p",
+        { class: "meta" },
+        `a summary of ${counted(turn.content.split(/\s+/).length, "word")} · `,
+        button("show them", "", whole, { class: "plain" }),
+      ),
+    );
   if (summary && !turn.tags.includes("sensitive")) short();
   else whole();
-  return h("div", { class: `turn ${isMoved ? "moved" : ""}`, tabindex: -1, "data-row": turn.id, "data-id": turn.id },
-    h("div", { class: "who" }, h("b", { dir: "auto" }, role), h("time", { class: "meta", datetime: new Date(turn.event_at).toISOString() }, moment(turn.event_at).replace("today ", ""))), body);
+  return h(
+    "div",
+    { class: `turn ${isMoved ? "moved" : ""}`, tabindex: -1, "data-row": turn.id, "data-id": turn.id },
+    h(
+      "div",
+      { class: "who" },
+      h("b", { dir: "auto" }, role),
+      h(
+        "time",
+        { class: "meta", datetime: new Date(turn.event_at).toISOString() },
+        moment(turn.event_at).replace("today ", ""),
+      ),
+    ),
+    body,
+  );
 };
 
 /** @param {Memory} turn */
-const badges = (turn) => (turn.turn?.promoted ? h("p", { class: "meta" }, h("span", { class: "badge past" }, "put back in the ring"), " a memory that was recalled") : null);
+const badges = (turn) =>
+  turn.turn?.promoted
+    ? h(
+        "p",
+        { class: "meta" },
+        h("span", { class: "badge past" }, "put back in the ring"),
+        " a memory that was recalled",
+      )
+    : null;
 
 /**
  * @param {SessionAnswer} answer
@@ -93,9 +166,36 @@ function pairRows(answer, turns, members, topics, moved) {
     done.add(pair.id);
     const [question, reply] = [turns.get(pair.id), pair.reply ? turns.get(pair.reply) : undefined];
     const first = question ?? reply ?? turn;
-    return [() => h("div", { class: `turn ${moved(turn.id) ? "moved" : ""}`, tabindex: -1, "data-row": first.id, "data-id": first.id },
-      h("div", { class: "who" }, h("b", {}, reply ? "pair" : "alone"), h("time", { class: "meta" }, moment(pair.at).replace("today ", ""))),
-      h("div", { class: "body" }, h("p", {}, question ? h(reply ? "b" : "span", {}, excerpt(question)) : null, reply ? [" → ", excerpt(reply)] : null),
-        h("p", { class: "meta" }, [pair.node ? topics.get(pair.node) ?? "in a topic" : "in no topic yet", `from ${counted(reply ? 2 : 1, "turn")}`].join(" · "))))];
+    return [
+      () =>
+        h(
+          "div",
+          { class: `turn ${moved(turn.id) ? "moved" : ""}`, tabindex: -1, "data-row": first.id, "data-id": first.id },
+          h(
+            "div",
+            { class: "who" },
+            h("b", {}, reply ? "pair" : "alone"),
+            h("time", { class: "meta" }, moment(pair.at).replace("today ", "")),
+          ),
+          h(
+            "div",
+            { class: "body" },
+            h(
+              "p",
+              {},
+              question ? h(reply ? "b" : "span", {}, excerpt(question)) : null,
+              reply ? [" → ", excerpt(reply)] : null,
+            ),
+            h(
+              "p",
+              { class: "meta" },
+              [
+                pair.node ? (topics.get(pair.node) ?? "in a topic") : "in no topic yet",
+                `from ${counted(reply ? 2 : 1, "turn")}`,
+              ].join(" · "),
+            ),
+          ),
+        ),
+    ];
   });
 }

@@ -45,11 +45,30 @@ export class LayersTab {
     this.activate(this.active);
     this.cycles = h("div", { role: "list", "aria-label": "What the last cycles did" });
     this.cycleRows = new Rows(this.cycles);
-    this.place = h("div", {}, this.line, h("div", { class: "layers" }, this.columns.map((column) => column.place)),
-      h("section", { class: "last-cycles" }, h("header", { class: "row" }, h("h2", { class: "grow" }, "What the last cycles did"),
-        button("All cycles", "", () => page.go("lifecycle/cycles"), { class: "plain" })), this.cycles));
+    this.place = h(
+      "div",
+      {},
+      this.line,
+      h(
+        "div",
+        { class: "layers" },
+        this.columns.map((column) => column.place),
+      ),
+      h(
+        "section",
+        { class: "last-cycles" },
+        h(
+          "header",
+          { class: "row" },
+          h("h2", { class: "grow" }, "What the last cycles did"),
+          button("All cycles", "", () => page.go("lifecycle/cycles"), { class: "plain" }),
+        ),
+        this.cycles,
+      ),
+    );
     this.keys = {
-      ArrowLeft: () => this.beside(-1), ArrowRight: () => this.beside(1),
+      ArrowLeft: () => this.beside(-1),
+      ArrowRight: () => this.beside(1),
       ".": () => this.read(),
     };
   }
@@ -69,32 +88,50 @@ export class LayersTab {
     this.drawLine();
     for (const column of this.columns) void column.read();
     if (this.cycles.querySelector(".undo-plan")) return;
-    void readInto(this.page, this.cycles, () => call("GET /v1/consolidate/history", { limit: CYCLES_SHOWN }), ({ cycles }) =>
-      cycles.length ? cycles.map((cycle) => cycleRow(this.page, cycle)) : h("p", { class: "meta" }, "No cycle has run yet. One begins half an hour after something happened, or with Run now."))
-      .then(() => this.cycleRows.keep());
+    void readInto(
+      this.page,
+      this.cycles,
+      () => call("GET /v1/consolidate/history", { limit: CYCLES_SHOWN }),
+      ({ cycles }) =>
+        cycles.length
+          ? cycles.map((cycle) => cycleRow(this.page, cycle))
+          : h(
+              "p",
+              { class: "meta" },
+              "No cycle has run yet. One begins half an hour after something happened, or with Run now.",
+            ),
+    ).then(() => this.cycleRows.keep());
   }
 
   /** @param {Record<LayerName, Sums> | null} layers @param {boolean} isModelAsked */
   drawSums(layers, isModelAsked) {
     if (!layers) return;
-    const out = (/** @type {LayerName} */ name, /** @type {string[]} */ outcomes) => outcomes.reduce((sum, each) => sum + (layers[name].outcomes[each] ?? 0), 0);
+    const out = (/** @type {LayerName} */ name, /** @type {string[]} */ outcomes) =>
+      outcomes.reduce((sum, each) => sum + (layers[name].outcomes[each] ?? 0), 0);
     const enters = {
-      buffer: 0, working: out("buffer", ["promote"]) + out("core", ["demote"]), core: out("working", ["promote"]),
+      buffer: 0,
+      working: out("buffer", ["promote"]) + out("core", ["demote"]),
+      core: out("working", ["promote"]),
       archive: out("buffer", ["archive"]) + out("working", ["archive"]) + out("core", ["archive"]),
     };
     for (const column of this.columns) {
       const leaves = Object.values(layers[column.name].outcomes).reduce((sum, each) => sum + each, 0);
       column.drawSum(layers[column.name].total, enters[column.name], leaves);
     }
-    this.note = isModelAsked ? "The rules alone were asked; a cycle may ask the language model too, which may decide otherwise." : "";
+    this.note = isModelAsked
+      ? "The rules alone were asked; a cycle may ask the language model too, which may decide otherwise."
+      : "";
     this.drawLine();
   }
 
   note = "";
 
   drawLine() {
-    fill(this.line, this.note ? h("span", { class: "meta" }, this.note) : null,
-      this.news ? button(`${count(this.news)} new`, ".", () => this.read(), { class: "new" }) : null);
+    fill(
+      this.line,
+      this.note ? h("span", { class: "meta" }, this.note) : null,
+      this.news ? button(`${count(this.news)} new`, ".", () => this.read(), { class: "new" }) : null,
+    );
   }
 
   /** @param {string} name @param {any} data */
@@ -117,10 +154,16 @@ export class LayersTab {
     this.active.list.list.focus();
   }
 
-  current() { return this.active.list.current(); }
+  current() {
+    return this.active.list.current();
+  }
   /** @param {number} delta */
-  step(delta) { this.active.list.step(delta); }
-  open() { this.active.list.open(); }
+  step(delta) {
+    this.active.list.step(delta);
+  }
+  open() {
+    this.active.list.open();
+  }
 }
 
 class Column {
@@ -140,8 +183,15 @@ class Column {
     this.more = h("div", {});
     this.shown = FIRST;
     /** @type {HTMLElement} */
-    this.place = h("section", { class: "layer", "aria-label": title }, h("header", {}, h("h2", {}, title), this.figure),
-      h("p", { class: "meta" }, purpose), this.next, this.list.list, this.more);
+    this.place = h(
+      "section",
+      { class: "layer", "aria-label": title },
+      h("header", {}, h("h2", {}, title), this.figure),
+      h("p", { class: "meta" }, purpose),
+      this.next,
+      this.list.list,
+      this.more,
+    );
     this.place.addEventListener("pointerdown", () => tab.activate(this));
     this.list.list.addEventListener("focus", () => tab.activate(this));
     if (!tab.page.isReadOnly && name !== "archive") this.takeDrops(name);
@@ -164,12 +214,17 @@ class Column {
   }
 
   async read() {
-    await readInto(this.page, this.list.list, () => this.asked(null, this.shown), ({ items, cursor, layers, isModelAsked, total }) => {
-      this.tab.drawSums(layers, isModelAsked);
-      if (!layers) this.drawSum(total, null, null);
-      this.drawMore(cursor, items.length, total);
-      return this.rows(items, layers !== null, total);
-    });
+    await readInto(
+      this.page,
+      this.list.list,
+      () => this.asked(null, this.shown),
+      ({ items, cursor, layers, isModelAsked, total }) => {
+        this.tab.drawSums(layers, isModelAsked);
+        if (!layers) this.drawSum(total, null, null);
+        this.drawMore(cursor, items.length, total);
+        return this.rows(items, layers !== null, total);
+      },
+    );
     this.list.keep();
   }
 
@@ -182,18 +237,39 @@ class Column {
     const forecast = await askForecast({ layer: this.name, namespace, limit, cursor });
     if (forecast) {
       const sensitive = await this.tab.sensitive();
-      return { items: forecast.memories.map((each) => ofForecast(each, sensitive.has(each.id))), cursor: forecast.cursor, layers: forecast.layers, isModelAsked: forecast.model, total: forecast.layers[this.name].total };
+      return {
+        items: forecast.memories.map((each) => ofForecast(each, sensitive.has(each.id))),
+        cursor: forecast.cursor,
+        layers: forecast.layers,
+        isModelAsked: forecast.model,
+        total: forecast.layers[this.name].total,
+      };
     }
     const isArchive = this.name === "archive";
     const [page, state] = await Promise.all([
-      call("GET /v1/memories", { namespace, limit, cursor, ...(isArchive ? { state: ["archived"] } : { layer: [/** @type {any} */ (this.name)], state: ["active"] }) }),
+      call("GET /v1/memories", {
+        namespace,
+        limit,
+        cursor,
+        ...(isArchive ? { state: ["archived"] } : { layer: [/** @type {any} */ (this.name)], state: ["active"] }),
+      }),
       call("GET /v1/state", { namespace }),
     ]);
     /** @type {Item[]} */
     const items = page.memories.map((each) => ({
-      id: each.id, text: excerpt(each), strength: each.strength, outcome: "", to: "", reason: each.pinned ? "pinned" : "", then: null, pinned: each.pinned, proposed: null,
+      id: each.id,
+      text: excerpt(each),
+      strength: each.strength,
+      outcome: "",
+      to: "",
+      reason: each.pinned ? "pinned" : "",
+      then: null,
+      pinned: each.pinned,
+      proposed: null,
     }));
-    const total = isArchive ? this.page.status?.by_state.archived ?? 0 : state.layers[/** @type {"buffer"} */ (this.name)];
+    const total = isArchive
+      ? (this.page.status?.by_state.archived ?? 0)
+      : state.layers[/** @type {"buffer"} */ (this.name)];
     return { items, cursor: page.cursor, layers: null, isModelAsked: false, total };
   }
 
@@ -204,9 +280,21 @@ class Column {
    */
   drawSum(total, enters, leaves) {
     this.figure.textContent = count(total);
-    const parts = [enters ? `${count(enters)} ${enters === 1 ? "enters" : "enter"}` : "", leaves ? `${count(leaves)} ${leaves === 1 ? "leaves" : "leave"}` : ""].filter(Boolean);
-    fill(this.next, "next cycle: ", enters === null ? h("span", { title: "this daemon does not say what its next cycle would do with each memory" }, "see Preview in full")
-      : h("b", {}, parts.join(", ") || "nobody moves"));
+    const parts = [
+      enters ? `${count(enters)} ${enters === 1 ? "enters" : "enter"}` : "",
+      leaves ? `${count(leaves)} ${leaves === 1 ? "leaves" : "leave"}` : "",
+    ].filter(Boolean);
+    fill(
+      this.next,
+      "next cycle: ",
+      enters === null
+        ? h(
+            "span",
+            { title: "this daemon does not say what its next cycle would do with each memory" },
+            "see Preview in full",
+          )
+        : h("b", {}, parts.join(", ") || "nobody moves"),
+    );
     this.stays = total - (leaves ?? 0);
     this.leaves = leaves;
   }
@@ -224,23 +312,68 @@ class Column {
     if (!total) return h("p", { class: "meta nothing" }, EMPTY[this.name]);
     const moving = items.filter((each) => each.outcome && each.outcome !== "stay");
     const staying = items.filter((each) => !moving.includes(each));
-    return [moving.map((each) => this.row(each)),
-      isForecast && staying.length ? h("p", { class: "meta stay", role: "presentation" }, `${count(this.stays)} ${this.stays === 1 ? "stays" : "stay"}`) : null,
-      staying.map((each) => this.row(each))];
+    return [
+      moving.map((each) => this.row(each)),
+      isForecast && staying.length
+        ? h(
+            "p",
+            { class: "meta stay", role: "presentation" },
+            `${count(this.stays)} ${this.stays === 1 ? "stays" : "stay"}`,
+          )
+        : null,
+      staying.map((each) => this.row(each)),
+    ];
   }
 
   /** @param {Item} item */
   row(item) {
-    const word = item.pinned && item.outcome !== "promote" ? "pinned" : item.outcome === "stay" ? "stays" : item.outcome ? `→ ${item.to}` : "";
+    const word =
+      item.pinned && item.outcome !== "promote"
+        ? "pinned"
+        : item.outcome === "stay"
+          ? "stays"
+          : item.outcome
+            ? `→ ${item.to}`
+            : "";
     const fades = item.then !== null && item.outcome === "stay" && item.strength - item.then >= 0.005;
-    const why = [item.reason, fades && item.then !== null ? `fades to ${item.then.toFixed(2)}` : "", item.proposed ? `${item.proposed} waits for you` : ""].filter(Boolean).join(" · ");
+    const why = [
+      item.reason,
+      fades && item.then !== null ? `fades to ${item.then.toFixed(2)}` : "",
+      item.proposed ? `${item.proposed} waits for you` : "",
+    ]
+      .filter(Boolean)
+      .join(" · ");
     const isDraggable = !this.page.isReadOnly;
-    return memoryRow(/** @type {any} */ (item), { class: "fate", draggable: isDraggable ? "true" : null, on: isDraggable ? {
-      dragstart: (/** @type {DragEvent} */ event) => event.dataTransfer?.setData("text/plain", `${this.name} ${item.id}`),
-    } : {} }, h("div", { class: "body" }, item.text,
-      h("div", { class: "fate-line" }, word ? h("b", { class: word.startsWith("→") ? "moves" : "" }, word) : null, h("span", { class: "meta why" }, why),
-        h("span", { class: "meter", title: "strength" }, h("i", { style: { width: `${Math.round(100 * Math.min(1, Math.max(0, item.strength)))}%` } })),
-        h("span", { class: "meta number" }, h("span", { class: "hidden" }, "strength "), item.strength.toFixed(2)))));
+    return memoryRow(
+      /** @type {any} */ (item),
+      {
+        class: "fate",
+        draggable: isDraggable ? "true" : null,
+        on: isDraggable
+          ? {
+              dragstart: (/** @type {DragEvent} */ event) =>
+                event.dataTransfer?.setData("text/plain", `${this.name} ${item.id}`),
+            }
+          : {},
+      },
+      h(
+        "div",
+        { class: "body" },
+        item.text,
+        h(
+          "div",
+          { class: "fate-line" },
+          word ? h("b", { class: word.startsWith("→") ? "moves" : "" }, word) : null,
+          h("span", { class: "meta why" }, why),
+          h(
+            "span",
+            { class: "meter", title: "strength" },
+            h("i", { style: { width: `${Math.round(100 * Math.min(1, Math.max(0, item.strength)))}%` } }),
+          ),
+          h("span", { class: "meta number" }, h("span", { class: "hidden" }, "strength "), item.strength.toFixed(2)),
+        ),
+      ),
+    );
   }
 
   /**
@@ -249,10 +382,23 @@ class Column {
    * @param {number} total
    */
   drawMore(cursor, shown, total) {
-    fill(this.more, cursor ? [button(`${count(Math.min(MORE, total - shown))} more`, "", () => {
-      this.shown = shown + MORE;
-      void this.read();
-    }, { class: "plain" }), h("span", { class: "meta" }, ` the first ${count(shown)} of ${count(total)}`)] : null);
+    fill(
+      this.more,
+      cursor
+        ? [
+            button(
+              `${count(Math.min(MORE, total - shown))} more`,
+              "",
+              () => {
+                this.shown = shown + MORE;
+                void this.read();
+              },
+              { class: "plain" },
+            ),
+            h("span", { class: "meta" }, ` the first ${count(shown)} of ${count(total)}`),
+          ]
+        : null,
+    );
   }
 }
 
@@ -273,7 +419,14 @@ function ofForecast(each, isSensitive) {
   /** @type {Record<string, string>} */
   const places = { archived: "archive", superseded: "history", compressed: "its summary", trashed: "trash" };
   return {
-    id: each.id, text: textOrCover(each.text, isSensitive), strength: each.strength, outcome: each.outcome,
-    to: places[each.state_then] ?? each.layer_then, reason: each.reason, then: each.strength_then, pinned: each.pinned, proposed: each.proposed,
+    id: each.id,
+    text: textOrCover(each.text, isSensitive),
+    strength: each.strength,
+    outcome: each.outcome,
+    to: places[each.state_then] ?? each.layer_then,
+    reason: each.reason,
+    then: each.strength_then,
+    pinned: each.pinned,
+    proposed: each.proposed,
   };
 }

@@ -14,7 +14,12 @@ export class EventLog {
     /** @type {HTMLElement[]} */
     this.lines = [];
     this.list = h("div", { role: "log", "aria-live": "off", "aria-label": "Events", class: "events", tabindex: 0 });
-    this.button = h("button", { type: "button", class: "plain", "aria-keyshortcuts": "s", on: { click: () => this.stop() } });
+    this.button = h("button", {
+      type: "button",
+      class: "plain",
+      "aria-keyshortcuts": "s",
+      on: { click: () => this.stop() },
+    });
     this.title = h("h2", { class: "grow" });
     this.place = h("section", { class: "panel" }, h("header", { class: "row" }, this.title, this.button), this.list);
     this.draw();
@@ -40,10 +45,19 @@ export class EventLog {
   }
 
   draw() {
-    fill(this.title, this.isStopped ? "○ Events" : "● Events", this.missed ? h("span", { class: "meta" }, ` ${this.missed} came since`) : null);
+    fill(
+      this.title,
+      this.isStopped ? "○ Events" : "● Events",
+      this.missed ? h("span", { class: "meta" }, ` ${this.missed} came since`) : null,
+    );
     fill(this.button, this.isStopped ? "Go on" : "Stop", h("kbd", {}, "s"));
     if (this.isStopped) return;
-    fill(this.list, this.lines.length ? this.lines.slice(0, SHOWN) : h("p", { class: "meta" }, "Nothing has happened since this view was opened."));
+    fill(
+      this.list,
+      this.lines.length
+        ? this.lines.slice(0, SHOWN)
+        : h("p", { class: "meta" }, "Nothing has happened since this view was opened."),
+    );
   }
 }
 
@@ -55,14 +69,18 @@ export class EventLog {
 function wordsOf(name, data) {
   switch (name) {
     case "change":
-      return data.memories.slice(0, 5).map((/** @type {any} */ each) => `${each.change.padEnd(8)} ${String(each.id).slice(-8)} ${each.namespace}`)
+      return data.memories
+        .slice(0, 5)
+        .map((/** @type {any} */ each) => `${each.change.padEnd(8)} ${String(each.id).slice(-8)} ${each.namespace}`)
         .concat(data.memories.length > 5 ? [`         and ${data.memories.length - 5} more`] : []);
     case "job":
       return [`job      ${data.name.replaceAll("_", " ")}: ${data.state}${data.reason ? `, ${data.reason}` : ""}`];
     case "progress":
       return [`index    ${data.view} ${Math.floor(100 * data.share)}%`];
     case "operation":
-      return [`request  ${data.name}: ${data.state === "ended" ? "ended" : data.step}${data.total ? ` ${Math.floor((100 * data.done) / data.total)}%` : ""}`];
+      return [
+        `request  ${data.name}: ${data.state === "ended" ? "ended" : data.step}${data.total ? ` ${Math.floor((100 * data.done) / data.total)}%` : ""}`,
+      ];
     case "gap":
       return [`gap      changes ${data.since + 1} to ${data.until} are not listed; they are in Lifecycle › Changes`];
     case "start":
