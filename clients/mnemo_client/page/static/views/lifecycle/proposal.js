@@ -289,7 +289,7 @@ export class ProposalBox {
       if (!(error instanceof ApiError) || error.status !== 422 || text === undefined) return this.page.fail(error);
       fill(
         this.message,
-        h("p", { class: "warn" }, `⚠ ${error.message}`),
+        h("p", { class: "warn" }, `⚠ ${error.message.replace(/; send it with `force`.*$/, "")}`),
         button("Approve it all the same", "", () => void this.approve(text, true)),
       );
     }
