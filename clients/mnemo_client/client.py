@@ -42,6 +42,7 @@ class OperationMethods:
     trash = Call(operations.TRASH)
     recent = Call(operations.RECENT)
     tags = Call(operations.TAGS)
+    timeline = Call(operations.TIMELINE)
 
     history = CallOn(operations.HISTORY)
     diff = Call(operations.DIFF)

@@ -24,6 +24,8 @@ HookEvent = Literal["prompt", "reply", "tool", "session-start", "session-end"]
 AgentHook = Literal[HookEvent, "stop"]  # of `mnemo hook`
 TranscriptTool = Literal["claude-code", "codex", "chatgpt"]
 EventType = Literal["change", "job", "progress", "operation"]
+TimelineTime = Literal["event", "stored", "changed"]
+TimelineStep = Literal["hour", "day", "week", "month"]
 ImportTool = Literal["mnemo", "mem0", "mcp-memory", "engram", "claude-code", "codex", "chatgpt"]
 
 # The names of the table in mnemo_core/retrieval/ranking/rankers.py, in its order; a test compares the two.

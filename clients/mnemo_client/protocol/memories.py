@@ -9,7 +9,19 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from mnemo_client.protocol.choices import Category, Dedup, Form, Kind, Layer, Relation, State, Trust, Wait
+from mnemo_client.protocol.choices import (
+    Category,
+    Dedup,
+    Form,
+    Kind,
+    Layer,
+    Relation,
+    State,
+    TimelineStep,
+    TimelineTime,
+    Trust,
+    Wait,
+)
 from mnemo_client.protocol.primitives import (
     LIMIT_DEFAULT,
     LIMIT_MAX,
@@ -380,6 +392,44 @@ class RecentQuery(ListQuery):
     """GET /v1/recent."""
 
     hours: Annotated[float, Meta(gt=0)] | None = None
+
+
+class TimelineQuery(ListFilter, kw_only=True):
+    """GET /v1/timeline. `by`: the time that counts; `changed` is that of the last change of the text or its fields.
+    `since` and `until` are times of that kind, and are widened to whole steps."""
+
+    by: TimelineTime = "event"
+    step: TimelineStep = "day"
+
+
+class TimelineSource(AnswerBody):
+    """A source of memories, and how many of a range it has."""
+
+    name: str
+    count: int
+
+
+class TimelineBucketView(AnswerBody):
+    """A step with at least one memory, from `since` up to `until`. `sources`: counts in the order of the answer's."""
+
+    since: int
+    until: int
+    count: int
+    sources: list[int]
+
+
+class TimelineAnswer(AnswerBody):
+    """GET /v1/timeline: how many memories belong to each step of a range; steps with none are left out."""
+
+    since: int  # of the range, which consists of whole steps
+    until: int
+    total: int  # in the range
+    buckets: list[TimelineBucketView]
+    sources: list[TimelineSource]  # in the range: the 20 commonest, and as "" the rest
+    first: int | None = None  # the earliest and latest time of all memories of the filter, in the range or not
+    last: int | None = None
+    hours: list[int] | None = None  # by local hour of the day, 0 to 23; null of a range of more than 400 days
+    namespace: str = "default"
 
 
 class EmptyTrashQuery(ScopedRequest):

@@ -30,6 +30,7 @@ from mnemo_daemon.api.run_routes import RunsApi
 from mnemo_daemon.api.session_routes import SessionsApi
 from mnemo_daemon.api.state_routes import StateApi
 from mnemo_daemon.api.status_report import StatusReport
+from mnemo_daemon.api.timeline_routes import TimelineApi
 from mnemo_daemon.api.topic_routes import TopicsApi
 from mnemo_daemon.api.transfer_routes import TransferApi
 from mnemo_daemon.api.workers import WorkerPool
@@ -61,7 +62,7 @@ class Api:
             runs, GraphApi(services, workers), LifecycleApi(services, workers),
             ProfilesApi(services, workers), ConversationApi(services, workers, recall, ingest),
             FactsApi(services, workers),
-            TopicsApi(services, workers),
+            TopicsApi(services, workers), TimelineApi(services, workers),
             MetricsApi(services, workers, report),
             EventsApi(services, workers, report),
         )  # fmt: skip
