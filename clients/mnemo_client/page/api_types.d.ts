@@ -91,6 +91,7 @@ export interface BulkDeleteAnswer {
   ids: (string)[];
   deleted: number;
   would_delete: number;
+  seq: number | null;
 }
 
 export interface CandidateTrace {
@@ -110,6 +111,7 @@ export interface CandidateTrace {
   dropped: string | null;
   cut: Record<string, number>;
   rerank: number | null;
+  groups: GroupSums | null;
 }
 
 export interface CatalogueModel {
@@ -373,6 +375,7 @@ export interface DedupeRequest {
 export interface DeleteAnswer {
   deleted: number;
   id: string;
+  seq: number | null;
 }
 
 export interface DeleteByIdQuery {
@@ -606,6 +609,7 @@ export interface FactConflictsQuery {
 export interface FactDeletedAnswer {
   deleted: number;
   id: string;
+  seq: number | null;
 }
 
 export interface FactGraphAnswer {
@@ -736,6 +740,15 @@ export interface GraphQuery {
   user_id?: string | null;
   limit?: number;
   cursor?: string | null;
+}
+
+export interface GroupSums {
+  word: number | null;
+  sense: number | null;
+  text: number | null;
+  near: number | null;
+  time: number | null;
+  equal: number;
 }
 
 export interface GroupView {
@@ -986,6 +999,7 @@ export interface MemoryView {
   note: NoteView | null;
   turn: TurnView | null;
   author: string | null;
+  seq: number | null;
 }
 
 export interface ModelStatus {
@@ -1036,6 +1050,8 @@ export interface NewFactsAnswer {
   conflicts: (ConflictView)[];
   resolved: (FactView)[];
   namespace: string;
+  group: string | null;
+  seq: number | null;
 }
 
 export interface NewMemories {
@@ -1166,6 +1182,7 @@ export interface Patch {
 }
 
 export interface PieceAnswer {
+  seq: number | null;
   related: (string)[];
   repeats: (string)[];
   updates: (string)[];
@@ -1234,6 +1251,7 @@ export interface ProfileUpdateAnswer {
   removed: (string)[];
   group: string;
   namespace: string;
+  seq: number | null;
 }
 
 export interface ProgressEvent {
@@ -1411,6 +1429,7 @@ export interface RecalledMemory {
   note: NoteView | null;
   turn: TurnView | null;
   author: string | null;
+  seq: number | null;
   score: number;
   channels: (string)[];
   best: BestSentence | null;
@@ -1482,6 +1501,7 @@ export interface ReindexRequest {
 }
 
 export interface RememberAnswer {
+  seq: number | null;
   related: (string)[];
   repeats: (string)[];
   updates: (string)[];
@@ -1814,6 +1834,49 @@ export interface TieredItemTrace {
   dropped: string | null;
 }
 
+export interface TimelineAnswer {
+  since: number;
+  until: number;
+  total: number;
+  buckets: (TimelineBucketView)[];
+  sources: (TimelineSource)[];
+  first: number | null;
+  last: number | null;
+  hours: (number)[] | null;
+  namespace: string;
+}
+
+export interface TimelineBucketView {
+  since: number;
+  until: number;
+  count: number;
+  sources: (number)[];
+}
+
+export interface TimelineQuery {
+  namespace?: string | null;
+  user_id?: string | null;
+  agent_id?: string | null;
+  run_id?: string | null;
+  session_id?: string | null;
+  kind?: ("episodic" | "procedural" | "semantic" | "working")[];
+  category?: ("crumb" | "decision" | "fact" | "preference" | "project" | "request" | "result")[];
+  layer?: ("buffer" | "core" | "working")[];
+  state?: ("active" | "archived" | "compressed" | "discarded" | "superseded" | "trashed")[];
+  tag?: (string)[];
+  source?: string | null;
+  speaker?: string | null;
+  since?: number | string | null;
+  until?: number | string | null;
+  by?: "changed" | "event" | "stored";
+  step?: "day" | "hour" | "month" | "week";
+}
+
+export interface TimelineSource {
+  name: string;
+  count: number;
+}
+
 export interface TopicMatchTrace {
   id: string;
   similarity: number;
@@ -1942,6 +2005,7 @@ export interface VerdictAnswer {
   verdict: "approve" | "reject";
   ids: (string)[];
   group: string | null;
+  seq: number | null;
 }
 
 export interface VerdictRequest {
@@ -1990,6 +2054,8 @@ export interface WhyAnswer {
   channels: (ChannelRank)[];
   candidate: CandidateTrace | null;
   last: CandidateTrace | null;
+  against: CandidateTrace | null;
+  comparison: string | null;
   instead: string | null;
   tokens: number | null;
   answers: number;
@@ -2043,6 +2109,7 @@ export interface WhyRequest {
   dry?: boolean;
   now?: number | string | null;
   id: string;
+  against?: string | null;
 }
 
 /** By method and path: what is sent, and what comes back. */
@@ -2064,6 +2131,7 @@ export interface Operations {
   "GET /v1/trash": { request: TrashQuery; answer: TrashPage };
   "GET /v1/recent": { request: RecentQuery; answer: SearchAnswer };
   "GET /v1/tags": { request: ScopedRequest; answer: TagsAnswer };
+  "GET /v1/timeline": { request: TimelineQuery; answer: TimelineAnswer };
   "GET /v1/memories/{id}/history": { request: MemoryPartsQuery; answer: HistoryAnswer };
   "GET /v1/diff": { request: DiffQuery; answer: DiffAnswer };
   "POST /v1/undo": { request: UndoRequest; answer: UndoAnswer };

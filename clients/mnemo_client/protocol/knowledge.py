@@ -14,6 +14,7 @@ from mnemo_client.protocol.primitives import (
     ScopedRequest,
     ShortText,
     Time,
+    WriteAnswer,
 )
 from mnemo_client.protocol.retrieval import FactChainView
 
@@ -77,13 +78,14 @@ class ConflictView(AnswerBody):
     facts: list[FactView]
 
 
-class NewFactsAnswer(AnswerBody):
+class NewFactsAnswer(WriteAnswer):
     """`facts`: those that were inserted; `conflicts`: in which one of them takes part; `resolved`: that they ended."""
 
     facts: list[FactView]
     conflicts: list[ConflictView]
     resolved: list[FactView]
     namespace: str = "default"
+    group: str | None = None  # the group that undo takes
 
 
 class FactsQuery(ScopedPageQuery):
@@ -144,7 +146,7 @@ class FactHistoryAnswer(AnswerBody):
     namespace: str = "default"
 
 
-class FactDeletedAnswer(AnswerBody):
+class FactDeletedAnswer(WriteAnswer):
     deleted: int
     id: str
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from mnemo_client.protocol.memories import MemoryView
-from mnemo_client.protocol.primitives import AnswerBody, Namespace, PageQuery, RequestBody
+from mnemo_client.protocol.primitives import AnswerBody, Namespace, PageQuery, RequestBody, WriteAnswer
 
 Verdict = Literal["approve", "reject"]
 
@@ -119,7 +119,7 @@ class VerdictRequest(RequestBody):
     force: bool = False
 
 
-class VerdictAnswer(AnswerBody):
+class VerdictAnswer(WriteAnswer):
     """POST /v1/review/{id}: the memories that were changed; undo takes the `group` back."""
 
     id: str

@@ -156,6 +156,18 @@ class FactChainView(AnswerBody):
     facts: list[FactLink]
 
 
+class GroupSums(AnswerBody):
+    """The contributions of a candidate in `adds` as five sums, without what is equal for all candidates shown, which
+    `equal` has in one sum. A group is null where the ranker does not go by it."""
+
+    word: float | None = None  # the words of the question that it has
+    sense: float | None = None  # how near its meaning is
+    text: float | None = None  # what kind of text it is, who wrote it, how much it matters
+    near: float | None = None  # what stands beside it in its session or note
+    time: float | None = None  # when it happened
+    equal: float = 0.0
+
+
 class CandidateTrace(AnswerBody):
     """A candidate with its scores. `features` are those of the ranker that was used, `adds` their contributions."""
 
@@ -179,6 +191,7 @@ class CandidateTrace(AnswerBody):
     dropped: str | None = None
     cut: dict[str, float] = {}  # the features of `cut: gap`
     rerank: int | None = None  # the score of `rerank`, 0 (dropped) to 3
+    groups: GroupSums | None = None  # null where `adds` is empty or what it is made of is not known
 
 
 class RecallTrace(AnswerBody):
@@ -310,6 +323,7 @@ class WhyRequest(RecallRequest, kw_only=True):
     """POST /v1/why: the parameters of a recall, and the id of a memory. SPEC 7.7"""
 
     id: str
+    against: str | None = None  # the id of another candidate, to compare it with
 
 
 class FailedFilter(AnswerBody):
@@ -346,6 +360,8 @@ class WhyAnswer(AnswerBody):
     channels: list[ChannelRank]
     candidate: CandidateTrace | None = None  # null: it was not found
     last: CandidateTrace | None = None  # the last result of the answer, if this memory is not in it
+    against: CandidateTrace | None = None  # the candidate that it was compared with; null: it was not found
+    comparison: str | None = None  # by what the two differ most, in words
     instead: str | None = None  # the id of the result that it is a copy or an older value of
     tokens: int | None = None  # of its content, if the budget excluded it
     answers: int = 0  # the number of results

@@ -72,9 +72,11 @@ class RecallApi(Resource):
     async def why(self, request: Request) -> Reply:
         asked: WhyRequest = request.ask
         question = self._question(request, asked)
-        memory_id = self._services.memories.resolve(asked.id, access.caller_of(request), "id")
+        resolve, caller = self._services.memories.resolve, access.caller_of(request)
+        memory_id = resolve(asked.id, caller, "id")
+        against = "" if asked.against is None else resolve(asked.against, caller, "against")
         with self._services.priority.query_running():
-            diagnosis = await self._workers.run(self._services.recall.why, question, memory_id)
+            diagnosis = await self._workers.run(self._services.recall.why, question, memory_id, against)
         diagnosis.namespace = access.namespace_of(request)
         return Reply(diagnosis)
 

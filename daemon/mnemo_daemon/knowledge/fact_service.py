@@ -109,9 +109,9 @@ class FactService:
         """These facts as they stand now."""
         return self._listed(facts, scope, scope.now)
 
-    def delete(self, fact_id: str, scope: FactScope, caller: Caller) -> None:
+    def delete(self, fact_id: str, scope: FactScope, caller: Caller) -> int:
         """Remove a fact, by its id or 8 or more digits of its end; its memory stays, and replaces nothing any more
-        where this was all that it states.
+        where this was all that it states. Return the seq of the change.
 
         Raises a Refusal: 404 for one that the request does not see, 409 for digits of several, 422 for one of a memory
         that the caller cannot speak for.
@@ -142,7 +142,7 @@ class FactService:
             changes: list[Change] = [change, *dropped]
             return WriteResult(changes, None, "rm")
 
-        self._store.transact(decide, by=caller.name).result()
+        return self._store.transact(decide, by=caller.name).result().seq
 
     def check(self, memory_ids: Iterable[str], caller: Caller) -> None:
         """Raise a Refusal for a memory of which the caller can store no facts."""
@@ -150,9 +150,9 @@ class FactService:
             for memory_id in memory_ids:
                 _required(snapshot, memory_id, caller)
 
-    def attach(self, stated: Mapping[str, Sequence[StatedFact]], caller: Caller, group: str = "") -> None:
-        """Store facts of existing memories, by their ids. Raises a Refusal for a memory that is gone or hidden, or that
-        the caller cannot speak for."""
+    def attach(self, stated: Mapping[str, Sequence[StatedFact]], caller: Caller, group: str = "") -> int:
+        """Store facts of existing memories, by their ids; return the seq of the change. Raises a Refusal for a memory
+        that is gone or hidden, or that the caller cannot speak for."""
 
         def decide(snapshot: Snapshot) -> WriteResult[None]:
             pending = PendingSnapshot(snapshot)
@@ -161,7 +161,7 @@ class FactService:
                 pending.apply(put_facts(memory, memory.content, facts, pending, self._store.new_id))
             return WriteResult(pending.changes, None, ADD, group)
 
-        self._store.transact(decide, by=caller.name).result()
+        return self._store.transact(decide, by=caller.name).result().seq
 
     def inserted(self, stated: Sequence[tuple[str, StatedFact]], scope: FactScope) -> InsertedFacts:
         """The outcome for facts that were just stored, each with the id of its memory."""
