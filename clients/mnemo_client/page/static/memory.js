@@ -93,7 +93,7 @@ export function memoryList(page, label, chosen) {
       const before = selected?.dataset.id;
       selected = null;
       const all = rows();
-      select(all.find((row) => row.dataset.id === before) ?? all[0], true);
+      select((before && all.find((row) => row.dataset.id === before)) || all[0], true);
     },
     /** @param {number} delta */
     step: (delta) => {
