@@ -222,20 +222,17 @@ export class MapCanvas {
       const alpha = light === 0 ? 256 * ALPHA_OUT : light === 2 ? 256 : kind === 0 ? without : withTopic;
       const redBlue = colour & 0xff00ff;
       const green = colour & 0x00ff00;
-      const radius = dot / 2 + 0.5;
+      if (dot > 3) {
+        drawCircle(pixels, width, left + dot / 2, top + dot / 2, dot / 2, redBlue, green, alpha);
+        continue;
+      }
+      // A small point is a square that covers parts of pixels: of the first column and row, and of the last.
+      const [firstX, firstY] = [x0 === x1 ? dot : x0 + 1 - left, y0 === y1 ? dot : y0 + 1 - top];
+      const [lastX, lastY] = [left + dot - x1, top + dot - y1];
       for (let y = y0; y <= y1; y += 1) {
-        const tall = Math.min(top + dot, y + 1) - Math.max(top, y);
-        const row = y * width;
+        const tall = alpha * (y === y0 ? firstY : y === y1 ? lastY : 1);
         for (let x = x0; x <= x1; x += 1) {
-          // Small points are squares that cover parts of pixels, larger ones circles.
-          let share = tall * (Math.min(left + dot, x + 1) - Math.max(left, x));
-          if (dot > 3) share = clamp(radius - Math.hypot(x + 0.5 - left - dot / 2, y + 0.5 - top - dot / 2), 0, 1);
-          const over = (alpha * share) | 0;
-          const under = 256 - over;
-          const below = pixels[row + x];
-          pixels[row + x] = 0xff000000
-            | (((Math.imul(redBlue, over) + Math.imul(below & 0xff00ff, under)) >>> 8) & 0xff00ff)
-            | (((Math.imul(green, over) + Math.imul(below & 0x00ff00, under)) >>> 8) & 0x00ff00);
+          blend(pixels, y * width + x, redBlue, green, (tall * (x === x0 ? firstX : x === x1 ? lastX : 1)) | 0);
         }
       }
     }
@@ -401,6 +398,41 @@ export class MapCanvas {
     this.hovered = at;
     this.ask();
     this.heard.hover(at, x, y);
+  }
+}
+
+/**
+ * Lay a colour over a pixel.
+ * @param {Uint32Array} pixels
+ * @param {number} at
+ * @param {number} redBlue
+ * @param {number} green
+ * @param {number} over from 0 to 256
+ */
+function blend(pixels, at, redBlue, green, over) {
+  const under = 256 - over;
+  const below = pixels[at];
+  pixels[at] = 0xff000000
+    | (((Math.imul(redBlue, over) + Math.imul(below & 0xff00ff, under)) >>> 8) & 0xff00ff)
+    | (((Math.imul(green, over) + Math.imul(below & 0x00ff00, under)) >>> 8) & 0x00ff00);
+}
+
+/**
+ * @param {Uint32Array} pixels
+ * @param {number} width of the picture
+ * @param {number} middleX
+ * @param {number} middleY
+ * @param {number} radius
+ * @param {number} redBlue
+ * @param {number} green
+ * @param {number} alpha
+ */
+function drawCircle(pixels, width, middleX, middleY, radius, redBlue, green, alpha) {
+  for (let y = Math.floor(middleY - radius); y <= Math.floor(middleY + radius); y += 1) {
+    for (let x = Math.floor(middleX - radius); x <= Math.floor(middleX + radius); x += 1) {
+      const share = clamp(radius + 0.5 - Math.hypot(x + 0.5 - middleX, y + 0.5 - middleY), 0, 1);
+      if (share) blend(pixels, y * width + x, redBlue, green, (alpha * share) | 0);
+    }
   }
 }
 
