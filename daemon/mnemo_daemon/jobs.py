@@ -27,6 +27,7 @@ ROLES_SECONDS = 20.0
 INDEX_CHECK_SECONDS = 600.0
 MODEL_SECONDS = 3.0  # between two looks whether a model has been installed
 IDLE_MODEL_SECONDS = 10.0
+DAILY_SECONDS = 3600.0
 
 
 def jobs_of(s: Services) -> tuple[Job, ...]:
@@ -127,6 +128,8 @@ def _jobs_of_indexes(s: Services) -> tuple[Job, ...]:
         ),
         Job("model_unloading", "Unload the cross-encoder when nothing has asked for it for a while.",
             Interval(IDLE_MODEL_SECONDS), _once(s.cross_encoder.unload_if_idle), "one model"),
+        Job("daily_values", "Take the values of the day: memories, sizes, times of recalls.", Interval(DAILY_SECONDS),
+            _once(s.daily_values.sample), "one small file"),
         Job("memory_return", "Return freed memory to the operating system.", Interval(process_memory.TRIM_SECONDS),
             _once(process_memory.trim), "all that is free"),
     )  # fmt: skip

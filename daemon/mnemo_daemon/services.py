@@ -32,9 +32,11 @@ from mnemo_daemon.knowledge.topic_nodes import TopicNodes
 from mnemo_daemon.knowledge.topic_trees import TopicTrees
 from mnemo_daemon.lifecycle.compression import Compression
 from mnemo_daemon.lifecycle.consolidation.consolidation import Consolidation
+from mnemo_daemon.lifecycle.consolidation.forecasts import Forecasts
 from mnemo_daemon.lifecycle.consolidation.review_queue import ReviewQueue
 from mnemo_daemon.lifecycle.profile_service import Entries, ProfileService
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
+from mnemo_daemon.maintenance.daily_values import DailyValues
 from mnemo_daemon.maintenance.erasure import Erasure
 from mnemo_daemon.maintenance.trash import Expiry, Trash
 from mnemo_daemon.memories.history import ChangeFeed
@@ -93,6 +95,7 @@ class Services:
     topic_trees: TopicTrees
     notes: NotesService
     maintenance: StoreMaintenance
+    daily_values: DailyValues
     trash: Trash
     expiry: Expiry
     profiles: ProfileService
@@ -100,6 +103,7 @@ class Services:
     erasure: Erasure
     consolidation: Consolidation
     review_queue: ReviewQueue
+    forecasts: Forecasts
     llm_calls: CallLog
     llm_tasks: TaskRunner
     runs: RunService
@@ -217,6 +221,7 @@ class Services:
         self.assisted_recall = AssistedRecall(self.recall, self.llm_tasks, self.priority)
         self.asked_questions = AskedQuestions()
         self.maintenance = StoreMaintenance(store, self.disk, self.embedding.spaces)
+        self.daily_values = DailyValues(store, self.views, self.disk, self.requests.take_recalls)
         self._open_lifecycle()
         self.notes = self._made_notes()
         self.is_open = True
@@ -253,6 +258,7 @@ class Services:
             lambda: self.settings.lifecycle, self.priority, time.monotonic, self._profile_of,
         )  # fmt: skip
         self.review_queue = ReviewQueue(store, self.consolidation)
+        self.forecasts = Forecasts(store, self.views, self.consolidation)
 
     def on_store_replaced(self) -> None:
         """Return once indexes and notes are those of the store, after it was replaced by a whole export."""
@@ -337,6 +343,7 @@ class Services:
             self.ingest.close()
             self.indexing.stop()
             self.views.save()
+            self.daily_values.close()
             self.store.close()
         self.language_model.close()
         self.embedding.close()
@@ -391,5 +398,6 @@ class Services:
         self.topic_trees.remove_deleted()
         self.asked_questions.clear()
         self.compression.clear_caches()
+        self.forecasts.clear()
         self.resume.clear_caches()
         self.markdown_export.remove()

@@ -54,6 +54,23 @@ def test_a_cycle_on_request_is_reported_and_is_in_the_history(client: Client) ->
         client.cycles(cursor="last")
 
 
+def test_what_the_next_cycle_would_do_is_listed_by_layer(daemon: Any) -> None:
+    with daemon.client("forecast") as client, Client(daemon.socket, "forecast", agent="planner") as agent:
+        told = client.remember("The kettle is on the shelf.", importance=0.5).memory
+        secret = client.remember("The safe is behind the map.", tags=["sensitive"]).memory
+        seq = client.status().seq
+        found = client.forecast()
+        assert {each.id for each in found.memories} == {told.id, secret.id}
+        (first,) = (each for each in found.memories if each.id == told.id)
+        assert (first.text, first.outcome, first.strength) == (told.content, "stay", 0.5)
+        assert first.reason == "it is new: it is judged when it is 10 minutes old"
+        assert first.strength_then == pytest.approx(0.5 * 0.988, abs=1e-4)  # SPEC 2.2
+        assert (found.layers["buffer"].total, found.namespace, client.status().seq) == (2, "forecast", seq)
+        assert client.forecast(layer="core").memories == []
+        hidden = agent.forecast()
+        assert ([each.id for each in hidden.memories], hidden.layers["buffer"].total) == ([told.id], 1)
+
+
 def test_a_cycle_that_changed_nothing_is_not_undone(client: Client) -> None:
     for cycle in ("last", "0" * 12):
         with pytest.raises(RefusalError) as none:

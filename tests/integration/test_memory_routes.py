@@ -13,7 +13,7 @@ from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.choices import Sort
 from mnemo_client.protocol.ingestion import RememberAnswer
-from mnemo_client.protocol.memories import MemoryView, NewMemory, Patch
+from mnemo_client.protocol.memories import ListMemoriesQuery, MemoryView, NewMemory, Patch
 from mnemo_client.protocol.retrieval import ContextRequest
 from tests.support.erasure_services import wait_until
 from tests.support.running_daemon import RunningDaemon
@@ -637,3 +637,31 @@ def test_undoing_a_deletion_after_its_text_has_left_the_note_gives_a_memory_of_i
     client.undo()
     assert client.get(kept.id).managed is not None
     client.remove_root(root.id)
+
+
+def test_many_memories_are_returned_by_their_ids_in_the_order_of_the_request(client: Client) -> None:
+    first, second = fresh(), fresh()
+    made = [client.remember(f"The kettle number {n}.", namespace=name).memory for n, name in ((1, first), (2, second))]
+    secret = client.remember("The safe is behind the map.", namespace=first, tags=["sensitive"]).memory
+    client.delete(made[1].id)
+    asked = [made[1].id, "0123456789abcdef", secret.id, made[0].id[-12:]]
+    found = client.list_memories(id=asked)
+    assert [each.id for each in found.memories] == [made[1].id, secret.id, made[0].id]
+    assert (found.memories[0].state, found.missing, found.cursor) == ("trashed", ["0123456789abcdef"], None)
+    with Client(client.socket_path, second, agent="planner") as agent:
+        seen = agent.list_memories(id=asked)
+    assert ([each.id for each in seen.memories], seen.missing) == ([made[1].id, made[0].id], [asked[1], secret.id])
+    wrong: tuple[dict[str, Any], ...] = ({"tags": ["tea"]}, {"cursor": "1.2"}, {"as_of": "1h"})
+    for fields in wrong:
+        with pytest.raises(RefusalError, match="give ids or filters, not both"):
+            client.list_memories(ListMemoriesQuery(id=asked, **fields))
+    with pytest.raises(RefusalError, match="not an id") as refused:
+        client.list_memories(id=[made[0].id, "kettle"])
+    assert refused.value.field == "id[1]"
+
+
+def test_five_hundred_ids_fit_into_a_request_and_more_are_refused(client: Client) -> None:
+    ids = [str(uuid.uuid4()) for _ in range(501)]
+    assert client.list_memories(id=ids[:500]).missing == ids[:500]
+    with pytest.raises(RefusalError, match="500"):
+        client.list_memories(id=ids)

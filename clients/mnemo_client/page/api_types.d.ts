@@ -360,6 +360,16 @@ export interface CyclesAnswer {
   cursor: string | null;
 }
 
+export interface DailyValuesView {
+  day: string;
+  at: number;
+  memories: number;
+  disk: Record<string, number>;
+  recalls: number;
+  recall_ms_median: number | null;
+  recall_ms_p95: number | null;
+}
+
 export interface DedupeAnswer {
   groups: (GroupView)[];
   merged: number;
@@ -697,6 +707,24 @@ export interface FilterCount {
   wants: string;
 }
 
+export interface ForecastAnswer {
+  memories: (MemoryForecastView)[];
+  layers: Record<string, LayerForecast>;
+  at: number;
+  model: boolean;
+  earliest_at: number | null;
+  namespace: string;
+  cursor: string | null;
+}
+
+export interface ForecastQuery {
+  layer?: "archive" | "buffer" | "core" | "working";
+  namespace?: string | null;
+  user_id?: string | null;
+  limit?: number;
+  cursor?: string | null;
+}
+
 export interface GapEvent {
   since: number;
   until: number;
@@ -892,6 +920,11 @@ export interface LayerCounts {
   core: number;
 }
 
+export interface LayerForecast {
+  total: number;
+  outcomes: Record<string, number>;
+}
+
 export interface LifecycleListQuery {
   namespace?: string | null;
   limit?: number;
@@ -904,7 +937,7 @@ export interface LifecycleStatus {
   proposals: number;
 }
 
-export interface ListQuery {
+export interface ListMemoriesQuery {
   namespace?: string | null;
   user_id?: string | null;
   agent_id?: string | null;
@@ -922,6 +955,7 @@ export interface ListQuery {
   as_of?: number | string | null;
   limit?: number;
   cursor?: string | null;
+  id?: (string)[];
 }
 
 export interface LlmUsage {
@@ -945,9 +979,27 @@ export interface LlmUsageQuery {
   since?: number | string | null;
 }
 
+export interface MemoryForecastView {
+  id: string;
+  text: string;
+  layer: "buffer" | "core" | "working";
+  state: "active" | "archived" | "compressed" | "discarded" | "superseded" | "trashed";
+  strength: number;
+  outcome: "archive" | "compress" | "delete" | "demote" | "promote" | "stay" | "supersede";
+  layer_then: "buffer" | "core" | "working";
+  state_then: "active" | "archived" | "compressed" | "discarded" | "superseded" | "trashed";
+  strength_then: number;
+  reason: string;
+  kind: "episodic" | "procedural" | "semantic" | "working";
+  pinned: boolean;
+  others: (string)[];
+  proposed: string | null;
+}
+
 export interface MemoryPage {
   memories: (MemoryView)[];
   cursor: string | null;
+  missing: (string)[];
 }
 
 export interface MemoryPartsQuery {
@@ -1760,6 +1812,14 @@ export interface StatementView {
   outcome: "discarded" | "duplicate" | "merged" | "repeats" | "stored" | "updated" | null;
 }
 
+export interface StatsAnswer {
+  days: (DailyValuesView)[];
+}
+
+export interface StatsQuery {
+  days?: number;
+}
+
 export interface StatusAnswer {
   state: "degraded" | "ready" | "warming";
   reasons: (string)[];
@@ -2120,7 +2180,7 @@ export interface Operations {
   "POST /v1/extract": { request: ExtractRequest; answer: ExtractAnswer };
   "POST /v1/turns": { request: TurnsRequest; answer: IngestAnswer };
   "POST /v1/reclassify": { request: ReclassifyRequest; answer: ReclassifyAnswer };
-  "GET /v1/memories": { request: ListQuery; answer: MemoryPage };
+  "GET /v1/memories": { request: ListMemoriesQuery; answer: MemoryPage };
   "DELETE /v1/memories": { request: DeleteQuery; answer: BulkDeleteAnswer };
   "GET /v1/memories/{id}": { request: GetQuery; answer: MemoryView };
   "GET /v1/memories/{id}/edges": { request: MemoryPartsQuery; answer: EdgesAnswer };
@@ -2174,6 +2234,7 @@ export interface Operations {
   "POST /v1/compress": { request: CompressRequest; answer: CompressAnswer };
   "POST /v1/consolidate": { request: ConsolidateRequest; answer: ConsolidateAnswer };
   "GET /v1/consolidate/history": { request: LifecycleListQuery; answer: CyclesAnswer };
+  "GET /v1/lifecycle": { request: ForecastQuery; answer: ForecastAnswer };
   "POST /v1/audit": { request: AuditRequest; answer: AuditPlanAnswer };
   "GET /v1/review": { request: LifecycleListQuery; answer: ReviewAnswer };
   "POST /v1/review/{id}": { request: VerdictRequest; answer: VerdictAnswer };
@@ -2195,6 +2256,7 @@ export interface Operations {
   "GET /v1/config": { request: Record<string, never>; answer: ConfigAnswer };
   "GET /v1/jobs": { request: Record<string, never>; answer: JobsAnswer };
   "GET /v1/llm/usage": { request: LlmUsageQuery; answer: LlmUsageAnswer };
+  "GET /v1/stats": { request: StatsQuery; answer: StatsAnswer };
   "POST /v1/shutdown": { request: Record<string, never>; answer: ShutdownAnswer };
   "GET /v1/models": { request: Record<string, never>; answer: ModelsAnswer };
   "POST /v1/models/use": { request: UseModelRequest; answer: ModelsAnswer };

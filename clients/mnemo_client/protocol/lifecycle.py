@@ -4,8 +4,16 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from mnemo_client.protocol.choices import ForecastLayer, ForecastOutcome, Kind, Layer, State
 from mnemo_client.protocol.memories import MemoryView
-from mnemo_client.protocol.primitives import AnswerBody, Namespace, PageQuery, RequestBody, WriteAnswer
+from mnemo_client.protocol.primitives import (
+    AnswerBody,
+    Namespace,
+    PageQuery,
+    RequestBody,
+    ScopedPageQuery,
+    WriteAnswer,
+)
 
 Verdict = Literal["approve", "reject"]
 
@@ -126,6 +134,55 @@ class VerdictAnswer(WriteAnswer):
     verdict: Verdict
     ids: list[str] = []
     group: str | None = None
+
+
+class ForecastQuery(ScopedPageQuery):
+    """GET /v1/lifecycle. `layer`: `archive` for what is archived, whatever its layer; the others: what is active."""
+
+    layer: ForecastLayer = "buffer"
+
+
+class MemoryForecastView(AnswerBody):
+    """A memory and what the next cycle would do with it. `text`: its first 200 characters; `others`: the memories that
+    the operation is on beside it; `proposed`: an action that waits for a person's decision."""
+
+    id: str
+    text: str
+    layer: Layer
+    state: State
+    strength: float  # now
+    outcome: ForecastOutcome
+    layer_then: Layer
+    state_then: State
+    strength_then: float
+    reason: str
+    kind: Kind
+    pinned: bool = False
+    others: list[str] = []
+    proposed: str | None = None
+
+
+class LayerForecast(AnswerBody):
+    """The number of memories in a layer, and of those that the next cycle would take out of it, by what it would do
+    with them."""
+
+    total: int
+    outcomes: dict[str, int]
+
+
+class ForecastAnswer(AnswerBody):
+    """GET /v1/lifecycle: the memories of a layer, first those that would not stay, each group the weakest first.
+
+    The rules alone answer the questions of the steps. `model`: a cycle may ask a language model too, which may decide
+    otherwise."""
+
+    memories: list[MemoryForecastView]
+    layers: dict[ForecastLayer, LayerForecast]
+    at: int  # when this was worked out: what changed in the seconds since may be missing
+    model: bool = False
+    earliest_at: int | None = None  # no cycle begins by itself before this, nor without activity; null: none ever does
+    namespace: str = "default"
+    cursor: str | None = None
 
 
 class LifecycleListQuery(PageQuery):

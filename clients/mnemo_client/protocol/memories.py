@@ -219,8 +219,11 @@ class TagsAnswer(AnswerBody):
 
 
 class MemoryPage(AnswerBody):
+    """GET /v1/memories. `missing`: those of the request's ids that are no memory that the caller may see."""
+
     memories: list[MemoryView]
     cursor: str | None = None
+    missing: list[str] = []
 
 
 class EdgeView(AnswerBody):
@@ -356,6 +359,12 @@ class ListQuery(ListFilter, kw_only=True):
     as_of: Time | None = None
     limit: Limit = LIMIT_DEFAULT
     cursor: str | None = None
+
+
+class ListMemoriesQuery(ListQuery, kw_only=True):
+    """GET /v1/memories. With ids, these memories in this order, of any namespace and state; filters are refused."""
+
+    id: Annotated[list[str], Meta(max_length=LIMIT_MAX)] = []
 
 
 class GetQuery(RequestBody):

@@ -127,7 +127,7 @@ RECLASSIFY = Operation(
 # Memories: one, lists, the trash
 
 LIST_MEMORIES = Operation("GET", "/v1/memories", "List memories, the newest first", memories.MemoryPage,
-    memories.ListQuery)
+    memories.ListMemoriesQuery)
 DELETE_MANY = Operation(
     "DELETE", "/v1/memories", "Move memories to the trash by ids or filter; without `confirm` a dry run",
     memories.BulkDeleteAnswer, memories.DeleteQuery)
@@ -277,6 +277,9 @@ CONSOLIDATE = Operation(
 CYCLES = Operation(
     "GET", "/v1/consolidate/history", "List the cycles of consolidation, the last one first", lifecycle.CyclesAnswer,
     lifecycle.LifecycleListQuery)
+FORECAST = Operation(
+    "GET", "/v1/lifecycle", "Return what the next cycle would do with each memory of a layer, and why",
+    lifecycle.ForecastAnswer, lifecycle.ForecastQuery, is_long=True)
 AUDIT = Operation(
     "POST", "/v1/audit", "Review core and working memories, and propose operations", lifecycle.AuditPlanAnswer,
     lifecycle.AuditRequest, for_person=True, is_long=True)
@@ -343,6 +346,9 @@ JOBS = Operation(
 LLM_USAGE = Operation(
     "GET", "/v1/llm/usage", "Count the calls of the language model by task", status.LlmUsageAnswer,
     status.LlmUsageQuery)
+STATS = Operation(
+    "GET", "/v1/stats", "Return the number of memories, the sizes on the disk and the times of recalls of each day",
+    status.StatsAnswer, status.StatsQuery)
 SHUTDOWN = Operation(
     "POST", "/v1/shutdown", "Finish the requests under way, and stop", status.ShutdownAnswer, NoFields,
     before_open=True, for_person=True)

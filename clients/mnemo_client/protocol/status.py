@@ -264,6 +264,31 @@ class LlmUsageQuery(RequestBody):
     since: Time | None = None
 
 
+class StatsQuery(RequestBody):
+    """GET /v1/stats: the last days that have values."""
+
+    days: Annotated[int, Meta(ge=1, le=366)] = 366
+
+
+class DailyValuesView(AnswerBody):
+    """A day of the daemon's local time. The values are those of `at`, the last time on it that they were taken; the
+    times of recalls are known to 5%."""
+
+    day: str  # 2026-05-14
+    at: int
+    memories: int  # active and archived
+    disk: dict[str, int]  # bytes by part, and free
+    recalls: int
+    recall_ms_median: float | None = None  # null: no recalls
+    recall_ms_p95: float | None = None
+
+
+class StatsAnswer(AnswerBody):
+    """GET /v1/stats: the oldest day first; today's values are those of now. Days without a daemon are absent."""
+
+    days: list[DailyValuesView]
+
+
 class RootQuery(RequestBody):
     """DELETE /v1/notes/roots: by its path or its id."""
 

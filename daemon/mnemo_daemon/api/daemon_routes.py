@@ -13,6 +13,7 @@ from mnemo_client.protocol.status import (
     OperationView,
     ReindexAnswer,
     ReindexRequest,
+    StatsAnswer,
 )
 from mnemo_daemon.api.request_codec import query_time
 from mnemo_daemon.api.resource import Resource, handles
@@ -53,6 +54,10 @@ class DaemonApi(Resource):
             jobs=list(map(job_status, self._report.job_reports())), last_cycle=last_cycle,
             operations=list(map(operation_view, self._services.operations.progress())),
         ))  # fmt: skip
+
+    @handles(operations.STATS)
+    def stats(self, request: Request) -> StatsAnswer:
+        return self._services.daily_values.answer(request.query.days)
 
     @handles(operations.LLM_USAGE)
     async def llm_usage(self, request: Request) -> Reply:

@@ -11,6 +11,8 @@ from mnemo_client.protocol.lifecycle import (
     ConsolidateRequest,
     CycleOperationView,
     CyclesAnswer,
+    ForecastAnswer,
+    ForecastQuery,
     LifecycleListQuery,
     ProposalView,
     ReviewAnswer,
@@ -28,6 +30,7 @@ from mnemo_daemon.lifecycle.consolidation.cycle_source import Proposal
 from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.services import Services
 from mnemo_daemon.table_walk import cursor_at, place_at
+from mnemo_store.indexes.attributes import MemoryFilter
 
 OPERATIONS_SHOWN = 500
 BUSY_SECONDS = 5  # after which a request that met another one may come again
@@ -65,6 +68,17 @@ class LifecycleApi(Resource):
         query: LifecycleListQuery = request.query
         cycles, cursor = await self._workers.run(self._services.consolidation.history, query.limit, query.cursor or "")
         return Reply(CyclesAnswer(cycles=list(map(response_codec.cycle_view, cycles)), cursor=cursor or None))
+
+    @handles(operations.FORECAST)
+    def forecast(self, request: Request) -> ForecastAnswer:
+        query: ForecastQuery = request.query
+        wanted = MemoryFilter(
+            namespaces=access.listed_namespaces(request), user_id=query.user_id or "local",
+            without_tags=access.hidden_tags(request), now=self._services.store.now(),
+        )  # fmt: skip
+        answer = self._services.forecasts.page(wanted, query.layer, query.limit, query.cursor)
+        answer.namespace = access.namespace_of(request)
+        return answer
 
     @handles(operations.REVIEW)
     def review(self, request: Request) -> ReviewAnswer:

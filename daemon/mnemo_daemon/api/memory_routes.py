@@ -14,6 +14,7 @@ from mnemo_client.protocol.memories import (
     DeleteQuery,
     EdgesAnswer,
     ListFilter,
+    ListMemoriesQuery,
     ListQuery,
     MemoryPage,
     MemoryPartsQuery,
@@ -54,6 +55,9 @@ class MemoriesApi(Resource):
 
     @handles(operations.LIST_MEMORIES)
     async def list_memories(self, request: Request) -> Reply:
+        query: ListMemoriesQuery = request.query
+        if query.id:
+            return Reply(await self._workers.run(self._listed, request, query))
         page = await self._workers.run(self._page, request.query, self._list_filter(request))
         roots = self._services.root_paths()
         memories = await self._workers.run(self._views, page.rows, roots)
@@ -205,6 +209,13 @@ class MemoriesApi(Resource):
             self._services.priority.yield_to_queries()
             views += [response_codec.memory_view(row, roots) for row in rows[begin : begin + VIEWS_AT_ONCE]]
         return views
+
+    def _listed(self, request: Request, query: ListMemoriesQuery) -> MemoryPage:
+        """The memories whose ids the request names."""
+        if query != ListMemoriesQuery(id=query.id, namespace=query.namespace, limit=query.limit):
+            raise bad_value("give ids or filters, not both; of one id, GET /v1/memories/{id} takes `as_of`", "id")
+        found, missing = self._memories.get_many(query.id, access.caller_of(request), "id")
+        return MemoryPage(memories=self._views(found, self._services.root_paths()), missing=missing)
 
     def _page(self, query: ListQuery, wanted: MemoryFilter, recent: bool = False) -> _MemoryRows:
         then = None

@@ -143,6 +143,23 @@ class MemoryService:
         with self._store.snapshot() as snapshot:
             return details_of(snapshot, _existing(snapshot, memory_id))
 
+    def get_many(self, texts: Sequence[str], caller: Caller, field: str) -> tuple[list[MemoryDetails], list[str]]:
+        """The memories with these ids, as `resolve` reads them, in their order; and those ids for which there is none.
+
+        Raises a Refusal for what is no id, or that of several.
+        """
+        found, missing = list[MemoryDetails](), list[str]()
+        for place, text in enumerate(texts):
+            try:
+                memory_id = self.resolve(text, caller, f"{field}[{place}]")
+            except Refusal as refused:
+                if refused.code != "not_found":
+                    raise
+                missing.append(text)
+            else:
+                found.append(self.get(memory_id))
+        return found, missing
+
     def edges(self, text: str, caller: Caller, limit: int, cursor: str) -> tuple[list[MemoryEdge], str]:
         """The edges of a memory to memories of its namespace and user that the caller may see and that are not in the
         trash: those towards it first, then those from it, each by relation and other end; and where to go on."""

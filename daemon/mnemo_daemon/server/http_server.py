@@ -67,7 +67,7 @@ ROUTE = web.RequestKey("route", str)  # of a request: the template of its route,
 NOT_ALLOWED = "this socket belongs to another user, who can grant access by `access.allow` in config.toml"
 DEGRADED_HEADER = "X-Mnemo-Degraded"
 HEADER_CHARS_MAX = 512
-HEAD_BYTES_MAX = 16 * 1024  # one line of a head, the request line included: long filters travel there
+HEAD_BYTES_MAX = 32 * 1024  # one line of a head, the request line included: 500 ids travel there
 
 log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode

@@ -21,7 +21,7 @@ from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.server.admission.access_table import Grant
 from mnemo_daemon.server.sockets import Peer
 
-PARAMETERS_MAX = 200  # in a query string; the longest filter is far shorter
+PARAMETERS_MAX = 520  # in a query string: 500 ids, and what goes with them
 AGENT_CHARS_MAX = 128  # as agent_id, SPEC 2.1
 
 EVENT_STREAM = "text/event-stream"

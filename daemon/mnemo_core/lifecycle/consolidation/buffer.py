@@ -96,9 +96,7 @@ def plan_triage(state: CycleState) -> Planning:
     """Promote, keep or archive memories of the buffer, as the task `triage` says: those of each namespace in turn, what
     was said on purpose first, then the oldest."""
     created_at = state.column("created_at")
-    waiting = _in_buffer(state) & (created_at < state.now - TRIAGED_MS)
-    waiting &= ~state.tagged(TRIAGED, "distilled", "auto-distilled", "ephemeral")
-    rows, namespaces = waiting.nonzero()[0], state.column("namespace")
+    rows, namespaces = waits_for_triage(state).nonzero()[0], state.column("namespace")
     rows = rows[np.lexsort((created_at[rows], _is_unrequested(state)[rows], namespaces[rows]))]
     outcomes: list[_Outcome] = []
     for row in rows[np.argsort(_places(namespaces[rows]), kind="stable")]:
@@ -109,6 +107,12 @@ def plan_triage(state: CycleState) -> Planning:
         if len(outcomes) == TRIAGED_MAX:
             break
     return _plan_of(outcomes)
+
+
+def waits_for_triage(state: CycleState) -> Mask:
+    """The mask of the memories that triage may judge now."""
+    waiting: Mask = _in_buffer(state) & (state.column("created_at") < state.now - TRIAGED_MS)
+    return waiting & ~state.tagged(TRIAGED, "distilled", "auto-distilled", "ephemeral")
 
 
 def plan_promotion(state: CycleState) -> Planning:

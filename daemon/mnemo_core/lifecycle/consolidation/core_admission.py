@@ -15,7 +15,15 @@ from mnemo_core.ingest.policies import Policy
 from mnemo_core.lifecycle.consolidation.cycle import CHANGES_PER_STEP, CycleOperation, Planning, StepPlan, TaskQuestion
 from mnemo_core.lifecycle.consolidation.distillation import session_notes
 from mnemo_core.lifecycle.consolidation.review import first_open
-from mnemo_core.lifecycle.consolidation.state import DAY_MS, PROMOTION, REJECTIONS, CycleState, moved, retagged
+from mnemo_core.lifecycle.consolidation.state import (
+    DAY_MS,
+    PROMOTION,
+    REJECTIONS,
+    CycleState,
+    Mask,
+    moved,
+    retagged,
+)
 from mnemo_core.llm.judging.triage import GATE, GateAnswer
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_store.records import (
@@ -116,13 +124,9 @@ def _candidates(state: CycleState) -> Iterator[Memory]:
     """The memories of the working layer that the gate may judge now, the most used first, of equals the oldest; behind
     them those that speak for themselves."""
     used, created_at = state.reinforcements(), state.column("created_at")
-    fit = state.live() & state.has("layer", "working")
+    fit = state.live() & state.has("layer", "working") & ~is_kept_out(state) & ~state.tagged(FINAL)
     fit &= ~state.has_moved()  # one layer a cycle
-    fit &= ~(session_notes(state) | state.tagged(*NEVER_CORE_TAGS, "project-status", SENSITIVE_TAG, FINAL))
-    fit &= ~(state.has("kind", "working") | state.has("trust", *NEVER_CORE_TRUSTS))
-    fit &= (state.column("tier") == 0) | state.has("trust", "user")  # what an assistant says is no rule of the person
-    is_used = (used >= USED_MIN) | ((used > 0) & (created_at < state.now - AGED_MS))
-    is_used &= state.strengths() >= STRENGTH_MIN
+    is_used = was_used(state) & (state.strengths() >= STRENGTH_MIN)
     rows, is_reviewed = (fit & is_used).nonzero()[0], state.options.review != "off"
     for row in rows[np.lexsort((created_at[rows], -used[rows]))]:
         for memory in state.records([row]):
@@ -139,6 +143,22 @@ def _candidates(state: CycleState) -> Iterator[Memory]:
                 continue
             if cues_of(*state.inputs(memory).judged).strong in UNUSED_CATEGORIES and _may_enter(state, memory):
                 yield memory
+
+
+def is_kept_out(state: CycleState) -> Mask:
+    """The mask of the memories that the gate never judges."""
+    kept_out = session_notes(state) | state.tagged(*NEVER_CORE_TAGS, "project-status", SENSITIVE_TAG)
+    kept_out |= state.has("kind", "working") | state.has("trust", *NEVER_CORE_TRUSTS)
+    # What an assistant says is no rule of the person.
+    kept_out |= (state.column("tier") != 0) & ~state.has("trust", "user")
+    return kept_out
+
+
+def was_used(state: CycleState) -> Mask:
+    """The mask of the memories that were used enough for the gate, however strong they are."""
+    used, is_aged = state.reinforcements(), state.column("created_at") < state.now - AGED_MS
+    mask: Mask = (used >= USED_MIN) | ((used > 0) & is_aged)
+    return mask
 
 
 def _may_enter(state: CycleState, memory: Memory) -> bool:

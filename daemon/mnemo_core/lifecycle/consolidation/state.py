@@ -253,6 +253,10 @@ class CycleState:
         key = (memory, action, other)
         return self._decisions[key] if key in self._decisions else self._source.decision(*key)
 
+    def new_proposals(self) -> list[LifecycleDecision]:
+        """The proposals that the cycle has made."""
+        return [each for each in self._decisions.values() if each is not None and each.status == "proposed"]
+
     def inputs(self, *memories: Memory) -> TaskInputs:
         """The inputs of a task that judges memories."""
         return TaskInputs(tuple(each.content for each in memories), facts=tuple(map(self.facts, memories)))

@@ -28,9 +28,13 @@ from mnemo_core.lifecycle.consolidation.cycle import (
     TaskQuestion,
     violation,
 )
+from mnemo_core.lifecycle.consolidation.forecast import CycleForecast, CycleStart, forecast
 from mnemo_core.lifecycle.consolidation.review import PROPOSALS_MAX, ids_of, reviewed, with_former_values
 from mnemo_core.lifecycle.consolidation.state import CycleOptions, CycleState
 from mnemo_core.lifecycle.consolidation.steps import STEPS
+from mnemo_core.llm.judging.reconcile import RECONCILE
+from mnemo_core.llm.judging.triage import GATE, TRIAGE
+from mnemo_core.llm.writing.merge import MERGE
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import AUDIT, BY_LIFECYCLE, CONSOLIDATE, LAST_CYCLE, author_of
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
@@ -109,6 +113,11 @@ class _CycleRun:
         self.cycle = cycle
         self._operations: list[tuple[str, CycleOperation]] = []
         self._texts: list[tuple[str | None, ...]] = []
+
+    @property
+    def state(self) -> CycleState:
+        """The memories as they are after the steps so far."""
+        return self._state
 
     def result(self) -> CycleResult:
         """The cycle and its operations so far."""
@@ -297,6 +306,28 @@ class Consolidation:
                 if run.cycle.namespace == namespace:  # else it was another one, which had been interrupted
                     return run.result()
 
+    def forecast(self) -> CycleForecast:
+        """Return what a cycle of all namespaces would do now with every memory. The rules answer every question: the
+        language model is not asked. Raises a Refusal where the daemon ends."""
+        options = CycleOptions(self._store.now(), merge=self._settings().merge)
+        run = self._begun(options, is_dry_run=True, asks_model=False)
+        start = CycleStart.of(run.state)
+        while run.advance():
+            pass
+        operations = (operation for _, operation in run.result().operations)
+        return forecast(start, run.state, operations, self.proposals.read())
+
+    def asks_model(self) -> bool:
+        """Return whether a cycle may ask a language model, which may decide otherwise than the rules."""
+        return any(self._tasks.may_ask(task) for task in (TRIAGE, GATE, RECONCILE, MERGE))
+
+    def earliest_at(self) -> int | None:
+        """The time in ms before which the job begins no cycle; None where it begins none at all."""
+        interval = self._interval()
+        if not interval:
+            return None
+        return self._store.now() + max(0, round((self._looked_at + interval - self._clock()) * 1000))
+
     def state(self, namespace: str = "") -> CycleState:
         """The memories as they are now, to plan what a person asks for."""
         options = CycleOptions(
@@ -384,7 +415,23 @@ class Consolidation:
     def _source(self) -> StoreSource:
         return StoreSource(self._store, self._views, self._indexing, self._embedding, self._topic_trees, self._priority)
 
-    def _begun(self, options: CycleOptions, *, is_requested: bool = False, is_dry_run: bool = False) -> _CycleRun:
+    def _answered_by_rules(self, planning: Planning, state: CycleState) -> StepPlan:
+        """The plan, with every question answered by the fallback of its task. Raises a Refusal where the daemon
+        ends."""
+        self._require_running()
+        self._priority.yield_to_queries()
+        state.method = "rule"
+        try:
+            question: TaskQuestion = next(planning)
+            while True:
+                question = planning.send(question.task.fallback(question.inputs))
+        except StopIteration as end:
+            plan: StepPlan = end.value
+            return plan
+
+    def _begun(
+        self, options: CycleOptions, *, is_requested: bool = False, is_dry_run: bool = False, asks_model: bool = True
+    ) -> _CycleRun:
         """A cycle that starts now, or the one that was interrupted."""
         source = self._source()
         last = self._last_cycle()
@@ -397,14 +444,16 @@ class Consolidation:
                 seq=self._store.seq, namespace=options.namespace, is_requested=is_requested,
                 metas=(MetaChange(name=LAST_CYCLE, before=source.meta(LAST_CYCLE)),),
             )  # fmt: skip
-        options = options._replace(may_ask=self._tasks.may_ask, review=self._settings().review, policy=self._policy)
+        options = options._replace(review=self._settings().review, policy=self._policy)
+        if asks_model:
+            options = options._replace(may_ask=self._tasks.may_ask)
         state = read_state(source, self._views, self._embedding, self._indexing, options)
         if cycle is last:
             with self._store.snapshot() as snapshot:
                 rows = snapshot.entries(cycle.seq, ENTRIES_READ)
             state.mark_moved({memory_id for _, entry in rows if entry.group == cycle.id for memory_id in entry.ids})
         return _CycleRun(
-            self._store, state, cycle, self._answered,
+            self._store, state, cycle, self._answered if asks_model else self._answered_by_rules,
             room=self._room(options, is_dry_run=is_dry_run), is_dry_run=is_dry_run,
         )  # fmt: skip
 
