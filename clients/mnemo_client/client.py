@@ -44,6 +44,7 @@ class OperationMethods:
     tags = Call(operations.TAGS)
 
     history = CallOn(operations.HISTORY)
+    shown = CallOn(operations.SHOWN)
     diff = Call(operations.DIFF)
     undo = Call(operations.UNDO)
     erase = CallOn(operations.ERASE)

@@ -39,6 +39,8 @@ class ContextApi(Resource):
             resume = services.resume.resume(wanted, query.session_id, relevance)
         if access.counts_use(request) and not query.explain:
             services.ingest.record_shown(query.session_id or "", resume.shown)
+            ids = [memory_id for memory_id, _ in resume.shown]
+            services.shown_recorder.record("resume", access.caller_of(request).name, query.session_id or "", ids)
         return ResumeAnswer(
             text=resume.text, total_tokens=tokens_of(resume.text), working=resume.working, buffer=resume.buffer,
             core=_section_view(resume.core), recent=_section_view(resume.recent),
@@ -57,6 +59,8 @@ class ContextApi(Resource):
         found = services.resume.triggers(self._filter(request, query), action, query.limit)
         if access.counts_use(request):
             services.usage_recorder.record([Hit(each, 1.0, 1.0, ("trigger",)) for each in found])
+            by = access.caller_of(request).name
+            services.shown_recorder.record("triggers", by, "", [each.memory.id for each in found])
         roots = services.root_paths()
         views = [response_codec.memory_view(each, roots) for each in found]
         return TriggersAnswer(action=action, count=len(views), memories=views, namespace=access.namespace_of(request))

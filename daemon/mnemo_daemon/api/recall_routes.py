@@ -1,6 +1,7 @@
 """The routes of questions: recall, why, search by words, and the context block. SPEC 7, 13"""
 
 import asyncio
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -61,7 +62,7 @@ class RecallApi(Resource):
         recalled = await self.recalled(
             question, dry=is_dry, is_cancelled=self._services.stopped.is_set, by_person=access.is_person(request)
         )
-        await self.note_shown(request, recalled.hits, asked.session_id)
+        await self.note_shown(request, "recall", recalled.hits, asked.session_id, is_dry=is_dry)
         namespace, roots = access.namespace_of(request), self._services.root_paths()
         return Reply(response_codec.recall_answer(question, recalled, namespace, roots))
 
@@ -194,16 +195,29 @@ class RecallApi(Resource):
                 rendered = [context_block.render_line(line, dates=dates, ids=asked.ids) for line in shown_lines[:count]]
         kept = hits[:count]
         if not asked.explain:
-            self._record_shown(request, [*profile, *(hit.details.memory for hit in kept)], asked.session_id)
+            memories = [*profile, *(hit.details.memory for hit in kept)]
+            self._record_shown(request, "context", memories, asked.session_id, is_dry=asked.dry)
         return ContextBlock(block, kept, profile, rendered)
 
-    async def note_shown(self, request: Request, hits: Sequence[Hit], session_id: str | None) -> None:
-        """Record what is handed out, so that it is not stored as news when it comes back. SPEC 5.5a"""
-        await self._workers.run(self._record_shown, request, [hit.details.memory for hit in hits], session_id)
+    async def note_shown(
+        self, request: Request, operation: str, hits: Sequence[Hit], session_id: str | None, *, is_dry: bool = False
+    ) -> None:
+        """Record what is handed out, so that it is not stored as news when it comes back (SPEC 5.5a), and so that a
+        person learns who got it, unless it is dry."""
+        memories = [hit.details.memory for hit in hits]
+        await self._workers.run(
+            functools.partial(self._record_shown, request, operation, memories, session_id, is_dry=is_dry)
+        )
 
-    def _record_shown(self, request: Request, memories: Sequence[Memory], session_id: str | None) -> None:
-        if access.counts_use(request):
-            self._services.ingest.record_shown(session_id or "", [(memory.id, memory.content) for memory in memories])
+    def _record_shown(
+        self, request: Request, operation: str, memories: Sequence[Memory], session_id: str | None, *, is_dry: bool
+    ) -> None:
+        if not access.counts_use(request):
+            return
+        self._services.ingest.record_shown(session_id or "", [(memory.id, memory.content) for memory in memories])
+        if not is_dry:
+            ids = [memory.id for memory in memories]
+            self._services.shown_recorder.record(operation, access.caller_of(request).name, session_id or "", ids)
 
     async def recalled(
         self, question: Question, *, dry: bool, is_cancelled: Callable[[], bool] | None = None, by_person: bool = False
