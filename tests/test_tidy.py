@@ -94,7 +94,7 @@ class Source(NamedTuple):
 Rule = Callable[[Source], Iterator[str]]
 
 # Nouns of the field that look like gerunds or participles.
-NOUNS = frozenset({
+NOUNS = frozenset({"Showing", 
     "Embedding", "Encoding", "Feed", "Finding", "Golden", "Heading", "Indexing", "Interleaving", "Listing", "Mapping",
     "Need", "Nothing", "Parsing", "Pooling", "Prompt", "Ranking", "Red", "Rendering", "Reranking", "Ring", "Scoring",
     "Seed", "Setting", "Speed", "Spelling", "Splitting", "String", "Thing", "Thread", "Timing", "Token", "Training",

@@ -45,6 +45,7 @@ class OperationMethods:
     timeline = Call(operations.TIMELINE)
 
     history = CallOn(operations.HISTORY)
+    shown = CallOn(operations.SHOWN)
     diff = Call(operations.DIFF)
     undo = Call(operations.UNDO)
     erase = CallOn(operations.ERASE)

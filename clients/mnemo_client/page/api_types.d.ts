@@ -280,6 +280,7 @@ export interface ContextAnswer {
   abstained: boolean;
   time: QuestionTimeView | null;
   query_cut: boolean;
+  explained: TextExplanation | null;
 }
 
 export interface ContextRequest {
@@ -290,6 +291,7 @@ export interface ContextRequest {
   preferences?: "first" | "inline";
   cut?: "gap" | "none" | null;
   format?: "block" | "m" | null;
+  explain?: boolean;
   namespace?: string | null;
   user_id?: string | null;
   agent_id?: string | null;
@@ -1619,11 +1621,13 @@ export interface ResumeAnswer {
   profile: ResumeSectionView | null;
   others: ResumeSectionView | null;
   degraded: (string)[];
+  explained: TextExplanation | null;
 }
 
 export interface ResumeQuery {
   session_id?: string | null;
   task?: string | null;
+  explain?: boolean;
   namespace?: string | null;
   user_id?: string | null;
   agent_id?: string | null;
@@ -1765,6 +1769,21 @@ export interface SessionsAnswer {
   cursor: string | null;
 }
 
+export interface ShowingView {
+  answer: string;
+  at: number;
+  operation: string;
+  by: string;
+  rank: number;
+  session_id: string | null;
+}
+
+export interface ShownAnswer {
+  shown: (ShowingView)[];
+  total: number;
+  cursor: string | null;
+}
+
 export interface ShutdownAnswer {
   pid: number;
 }
@@ -1865,6 +1884,29 @@ export interface SummarizedSession {
 export interface TagsAnswer {
   tags: Record<string, number>;
   namespace: string;
+}
+
+export interface TextExplanation {
+  lines: (TextLine)[];
+  sections: (TextSection)[];
+}
+
+export interface TextLine {
+  text: string;
+  section: string;
+  tokens: number;
+  memory: string | null;
+  more: (string)[];
+  reason: string | null;
+  weight: number | null;
+  condensed: boolean;
+}
+
+export interface TextSection {
+  name: string;
+  tokens: number;
+  budget: number | null;
+  left_out: Record<string, number>;
 }
 
 export interface ThreadStatus {
@@ -2193,6 +2235,7 @@ export interface Operations {
   "GET /v1/tags": { request: ScopedRequest; answer: TagsAnswer };
   "GET /v1/timeline": { request: TimelineQuery; answer: TimelineAnswer };
   "GET /v1/memories/{id}/history": { request: MemoryPartsQuery; answer: HistoryAnswer };
+  "GET /v1/memories/{id}/shown": { request: MemoryPartsQuery; answer: ShownAnswer };
   "GET /v1/diff": { request: DiffQuery; answer: DiffAnswer };
   "POST /v1/undo": { request: UndoRequest; answer: UndoAnswer };
   "POST /v1/memories/{id}/purge": { request: EraseOneRequest; answer: EraseAnswer };

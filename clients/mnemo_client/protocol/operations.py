@@ -156,6 +156,9 @@ TIMELINE = Operation(
 HISTORY = Operation(
     "GET", "/v1/memories/{id}/history", "Return the versions of a memory, the newest first", changes.HistoryAnswer,
     memories.MemoryPartsQuery)
+SHOWN = Operation(
+    "GET", "/v1/memories/{id}/shown", "Return the answers in which a memory was handed out, the latest first",
+    changes.ShownAnswer, memories.MemoryPartsQuery, for_person=True)
 DIFF = Operation(
     "GET", "/v1/diff", "Return the changes of memories since a time or change", changes.DiffAnswer, changes.DiffQuery)
 UNDO = Operation(

@@ -187,7 +187,7 @@ class CandidateTrace(AnswerBody):
     why: list[str]  # the strongest reasons for its rank, in words
     answer: int | None = None  # its rank in this answer, from 1
     # Why it is not in this answer: beyond_top_k, earlier_page, duplicate_content, near_copy, older_value, over_budget,
-    # cut, min_score, no_score, below_sim_threshold, no_similarity, gone, rerank.
+    # cut, min_score, no_score, below_sim_threshold, no_similarity, not_relevant (to a prompt), gone, rerank.
     dropped: str | None = None
     cut: dict[str, float] = {}  # the features of `cut: gap`
     rerank: int | None = None  # the score of `rerank`, 0 (dropped) to 3
@@ -238,6 +238,36 @@ class SearchAnswer(AnswerBody):
     cursor: str | None = None  # of /v1/recent: the next page; null at the end
 
 
+class TextLine(AnswerBody):
+    """A line of a text for an agent, with the line breaks of its memory: all lines, joined by line breaks, are the
+    text."""
+
+    text: str
+    section: str
+    tokens: int  # as the budget of its section counts them
+    memory: str | None = None  # the id of the memory that it shows; null: a heading, a topic, a count
+    more: list[str] = []  # ids of further memories in it
+    reason: str | None = None  # why it is there, in words
+    weight: float | None = None  # of a context its score, of a resume the weight of the memory
+    condensed: bool = False  # a shorter form of the memory
+
+
+class TextSection(AnswerBody):
+    """A section of a text for an agent. `left_out`: the numbers of memories that are not in it, by reason."""
+
+    name: str
+    tokens: int
+    budget: int | None = None  # null: it has none
+    left_out: dict[str, int] = {}
+
+
+class TextExplanation(AnswerBody):
+    """Every line of a text for an agent, and its sections."""
+
+    lines: list[TextLine]
+    sections: list[TextSection]
+
+
 class ContextRequest(RecallParameters):
     """POST /v1/context: the block to put before a prompt, by the parameters of a recall. SPEC 11 [L 4]
 
@@ -253,6 +283,7 @@ class ContextRequest(RecallParameters):
     cut: Cut | None = None  # null: gap, unless the profile says otherwise
     # m: the block of [M], with lists of preferences and of memories; null: block, unless the profile says otherwise
     format: Literal["block", "m"] | None = None
+    explain: bool = False  # add `explained`: each line and its reason; nothing is recorded as used or shown
 
 
 class ContextAnswer(AnswerBody):
@@ -265,6 +296,7 @@ class ContextAnswer(AnswerBody):
     abstained: bool = False  # no result is close enough to be an answer
     time: QuestionTimeView | None = None  # the time that the query names
     query_cut: bool = False  # `query` is long: its beginning and end were searched for
+    explained: TextExplanation | None = None
 
 
 class AskRequest(ScopedRequest):

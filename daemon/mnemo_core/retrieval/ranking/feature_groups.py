@@ -22,14 +22,14 @@ PARTS_MAX = 2  # of a comparison
 Values = NDArray[np.float64]
 
 
-class GroupedContributions(NamedTuple):
+class ContributionSums(NamedTuple):
     """Sums of contributions. A group of which the ranker has no feature is NaN."""
 
     sums: Values  # (n, 5) in the order of GROUPS, without what is equal for all
     equal: float  # the sum of what is equal for all
 
 
-def group_sums(names: Sequence[str], adds: NDArray[Any], groups: Mapping[str, Group]) -> GroupedContributions | None:
+def group_sums(names: Sequence[str], adds: NDArray[Any], groups: Mapping[str, Group]) -> ContributionSums | None:
     """The sums of the contributions (n, k) of some candidates; None where the group of a feature is not known.
 
     What each of several candidates has to the same amount says nothing about their order, and is left out.
@@ -45,7 +45,7 @@ def group_sums(names: Sequence[str], adds: NDArray[Any], groups: Mapping[str, Gr
         is_of = np.array([groups[name] == group for name in names], np.bool_)
         if is_of.any():
             sums[:, place] = values[:, is_of & ~is_equal].sum(axis=1)
-    return GroupedContributions(sums, float(values[:1, is_equal].sum()))
+    return ContributionSums(sums, float(values[:1, is_equal].sum()))
 
 
 class ComparedHit(NamedTuple):
