@@ -5,7 +5,6 @@ import { ApiError, call } from "./api.js";
 /** @typedef {import("../api_types").MemoryView} Memory */
 
 const AT_A_TIME = 100; // ids in one request
-const TOGETHER = 6; // requests, where each is for one
 
 export class Sayers {
   constructor() {
@@ -13,13 +12,12 @@ export class Sayers {
     this.known = new Map();
     /** @type {Map<Element, string>} */
     this.waiting = new Map();
-    this.hasMany = false; // the daemon answers for many ids at once
     /** @type {((element: HTMLElement, memory: Memory) => void)} */
     this.draw = () => undefined;
     this.observer = new IntersectionObserver((entries) => {
       const seen = entries.filter((each) => each.isIntersecting).map((each) => each.target);
       seen.forEach((each) => this.observer.unobserve(each));
-      void this.fillIn(seen);
+      if (seen.length) void this.fillIn(seen);
     });
   }
 
@@ -37,9 +35,8 @@ export class Sayers {
 
   /** @param {Element[]} elements */
   async fillIn(elements) {
-    const ids = elements.map((each) => this.waiting.get(each) ?? "").filter(Boolean);
     try {
-      await this.read(ids);
+      await this.read(elements.map((each) => this.waiting.get(each) ?? "").filter(Boolean));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       return; // what they show is left out
@@ -57,36 +54,13 @@ export class Sayers {
    * @returns {Promise<Memory[]>}
    */
   async read(ids) {
-    const missing = [...new Set(ids)].filter((id) => !this.known.has(id));
-    for (let at = 0; at < missing.length && this.hasMany; at += AT_A_TIME) await this.readMany(missing.slice(at, at + AT_A_TIME));
-    const left = missing.filter((id) => !this.known.has(id));
-    for (let at = 0; at < left.length; at += TOGETHER) await Promise.all(left.slice(at, at + TOGETHER).map((id) => this.readOne(id)));
+    const wanted = [...new Set(ids)].filter((id) => !this.known.has(id));
+    for (let at = 0; at < wanted.length; at += AT_A_TIME) {
+      const { memories, missing } = await call("GET /v1/memories", { id: wanted.slice(at, at + AT_A_TIME) });
+      memories.forEach((each) => this.known.set(each.id, each));
+      missing.forEach((id) => this.known.set(id, null));
+    }
     return ids.flatMap((id) => this.known.get(id) ?? []);
-  }
-
-  /** @param {string[]} ids */
-  async readMany(ids) {
-    try {
-      const request = /** @type {import("../api_types").ListQuery} */ ({ id: ids, limit: ids.length, namespace: "*" });
-      const { memories } = await call("GET /v1/memories", request);
-      const found = memories.filter((each) => ids.includes(each.id));
-      found.forEach((each) => this.known.set(each.id, each));
-      if (found.length === memories.length) ids.forEach((id) => { if (!this.known.has(id)) this.known.set(id, null); });
-      else this.hasMany = false; // it does not know the filter
-    } catch (error) {
-      if (!(error instanceof ApiError) || error.isGone) throw error;
-      this.hasMany = false;
-    }
-  }
-
-  /** @param {string} id */
-  async readOne(id) {
-    try {
-      this.known.set(id, await call("GET /v1/memories/{id}", {}, { part: id }));
-    } catch (error) {
-      if (!(error instanceof ApiError) || error.status !== 404) throw error;
-      this.known.set(id, null);
-    }
   }
 
   stop() {

@@ -41,6 +41,8 @@ class Facts {
     this.cursor = null;
     /** @type {Fact | null} */
     this.selected = null;
+    /** @type {Fact | null} the last that was selected */
+    this.before = null;
     this.conflictAt = 0;
     this.askedFor = "";
     this.shownSubject = "";
@@ -174,7 +176,9 @@ class Facts {
       this.total = Math.max(answer.count, this.facts.length);
       this.cursor = answer.cursor;
       this.conflicts = conflicts;
-      this.selected = this.facts.find((fact) => fact.id === this.selected?.id) ?? null;
+      const before = this.selected ?? this.before; // what was taken away may come back
+      this.before = before;
+      this.selected = (before && this.facts.find((fact) => fact.id === before.id || (fact.status === "open" && wordsOf(fact) === wordsOf(before)))) ?? null;
       this.draw();
       this.shownSubject = "";
       this.showSubject();
@@ -399,8 +403,10 @@ class Facts {
   /** @param {Fact} fact */
   notAFact(fact) {
     void this.page.write(async () => {
-      const { seq } = await call("DELETE /v1/facts/{id}", { namespace: fact.namespace }, { part: fact.id });
-      return { text: `Not a fact: ${fact.predicate} ${fact.object}. Its memory stays`, undo: seq ? () => call("POST /v1/undo", { seq }) : null };
+      const { subject, predicate, object, memory_id, valid_from, namespace } = fact;
+      await call("DELETE /v1/facts/{id}", { namespace }, { part: fact.id });
+      const again = { subject, predicate, object, memory_id, valid_from };
+      return { text: `Not a fact: ${predicate} ${object}. Its memory stays`, undo: () => call("POST /v1/facts", { namespace, facts: [again] }) };
     });
   }
 }
@@ -429,6 +435,9 @@ async function keepFact(kept, others) {
 async function allowBoth(conflict) {
   return { text: `Both hold: ${conflict.facts.map((fact) => fact.object).join(", ")}` };
 }
+
+/** @param {Fact} fact */
+const wordsOf = ({ subject, predicate, object }) => [subject, predicate, object].join("\n");
 
 /** @param {Fact} fact */
 const changedAt = (fact) => fact.valid_to ?? fact.valid_from;
