@@ -17,7 +17,7 @@ const GLIDE_MS = 160;
 const NAME_FONTS = ["650 14px", "400 12px", "400 12px"];
 const SECOND_LEVEL_ZOOM = 2;
 const THIRD_LEVEL_ZOOM = 5;
-const ALPHA = { light: [0.58, 0.4], dark: [0.68, 0.45] }; // with a topic, without one
+const ALPHA = { light: [0.58, 0.4], dark: [0.68, 0.4], solid: [0.95, 0.4] }; // with a topic, without one
 const ALPHA_OUT = 0.08;
 
 export class MapCanvas {
@@ -38,6 +38,7 @@ export class MapCanvas {
     /** @type {[number, number][]} */
     this.line = [];
     this.isLassoing = false;
+    this.isSolid = false;
     this.reticle = -1;
     this.hovered = -1;
     /** @type {[number, number, number, number][]} where names must not be */
@@ -85,15 +86,19 @@ export class MapCanvas {
     const of = (/** @type {string} */ token) => style.getPropertyValue(token).trim();
     this.colours = { background: pixelOf(of("--bg")), text: of("--text"), weak: of("--text-2"), ground: of("--bg"), accent: of("--accent") };
     const brightness = (this.colours.background & 255) + ((this.colours.background >> 8) & 255);
-    this.alpha = brightness < 256 ? ALPHA.dark : ALPHA.light;
+    this.alpha = this.isSolid ? ALPHA.solid : brightness < 256 ? ALPHA.dark : ALPHA.light;
     this.palette = new Uint32Array(this.tokens.map((token) => pixelOf(of(token))));
     this.font = of("--sans");
     this.widths.clear();
   }
 
-  /** @param {string[]} tokens by kind */
-  setTokens(tokens) {
+  /**
+   * @param {string[]} tokens by kind
+   * @param {boolean} isSolid the tokens lie close together: points are not see-through
+   */
+  setTokens(tokens, isSolid) {
     this.tokens = tokens;
+    this.isSolid = isSolid;
     this.readColours();
     this.ask();
   }

@@ -5,13 +5,13 @@ import { TRUST } from "./format.js";
 /** @typedef {import("../api_types").TopicView} Topic */
 
 /**
- * What is known of the points, each a list in their order; null where the daemon does not say it.
+ * What is known of the points, each a list in their order.
  * @typedef {object} Known
- * @property {(string | null)[] | null} topic
- * @property {string[] | null} layer
- * @property {number[] | null} age the time when it happened, in ms
- * @property {string[] | null} source
- * @property {string[] | null} trust
+ * @property {(string | null)[]} topic
+ * @property {string[]} layer
+ * @property {number[]} age the time when it happened, in ms
+ * @property {string[]} source
+ * @property {string[]} trust
  */
 /** @typedef {keyof Known} By */
 /** @typedef {{key: string, name: string, token: string, count: number}} Category what a colour stands for */
@@ -31,9 +31,8 @@ const LAYER_NAMES = { buffer: "buffer", working: "working", core: "core", archiv
  * @returns {Colouring}
  */
 export function colouring(known, by, roots) {
-  const values = known[by] ?? [];
-  if (by === "age") return byAge(/** @type {number[]} */ (values));
-  const keys = by === "topic" ? values.map((each) => (each === null ? "" : (roots.get(String(each))?.root ?? ""))) : values.map(String);
+  if (by === "age") return byAge(known.age);
+  const keys = by === "topic" ? known.topic.map((id) => (id === null ? "" : (roots.get(id)?.root ?? ""))) : known[by];
   const name = (/** @type {string} */ key) => {
     if (by === "topic") return key ? (roots.get(key)?.name ?? key) : "no topic";
     if (by === "trust") return TRUST[key]?.[1] ?? key;
@@ -56,9 +55,9 @@ export function colouring(known, by, roots) {
 function byAge(times) {
   const now = Date.now();
   const ownOf = Uint16Array.from(times, (time) => AGES.findIndex(([, days]) => now - time < days * DAY_MS));
-  const categories = AGES.map(([name], index) => ({ key: name, name, token: `--r${AGES.length - 1 - index}`, count: 0 }));
+  const categories = AGES.map(([name], index) => ({ key: name, name, token: index < AGES.length - 1 ? `--r${AGES.length - 1 - index}` : "--t0", count: 0 }));
   for (const own of ownOf) categories[own].count += 1;
-  return { categories, ownOf, kindOf: Uint8Array.from(ownOf, (own) => own + 1) };
+  return { categories, ownOf, kindOf: Uint8Array.from(ownOf, (own) => (own === AGES.length - 1 ? 0 : own + 1)) };
 }
 
 /**

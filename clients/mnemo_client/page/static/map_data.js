@@ -2,6 +2,8 @@
 
 import { call } from "./api.js";
 
+/** @typedef {import("../api_types").MapAnswer} MapAnswer */
+
 /**
  * @typedef {object} MapData
  * @property {string} namespace
@@ -10,9 +12,12 @@ import { call } from "./api.js";
  * @property {number[]} x
  * @property {number[]} y
  * @property {import("./map_colours.js").Known} known
- * @property {number} waiting memories that have no place yet
+ * @property {MapAnswer["state"]} state
  * @property {number | null} share of the layout that is computed
+ * @property {string | null} reason why there is no map
  */
+
+const POINTS = 20_000; // of a page
 
 /**
  * @param {string} namespace
@@ -20,19 +25,33 @@ import { call } from "./api.js";
  * @returns {Promise<MapData>}
  */
 export async function readMap(namespace, signal) {
-  /** @type {MapData} */
-  const data = { namespace, layout: "", ids: [], x: [], y: [], known: { topic: [], layer: [], age: null, source: null, trust: null }, waiting: 0, share: null };
+  /** @type {MapAnswer[]} */
+  const pages = [];
   let cursor = null;
   do {
-    /** @type {any} */
-    const part = await call(/** @type {any} */ ("GET /v1/map"), /** @type {any} */ ({ namespace, cursor }), { signal });
-    data.layout = part.layout ?? "";
-    data.waiting = part.waiting ?? 0;
-    data.share = part.share ?? null;
-    for (const [list, values] of /** @type {[any[], any[]][]} */ ([[data.ids, part.ids], [data.x, part.x], [data.y, part.y], [data.known.topic, part.topics], [data.known.layer, part.layers]])) {
-      for (const value of values) list.push(value);
-    }
-    cursor = part.cursor;
+    /** @type {MapAnswer} */
+    const page = await call("GET /v1/map", { namespace, limit: POINTS, cursor }, { signal });
+    if (pages.length && page.layout !== pages[0].layout) pages.length = 0; // drawn anew meanwhile: what came before lies elsewhere
+    pages.push(page);
+    cursor = page.cursor;
   } while (cursor);
-  return data;
+  const last = pages[pages.length - 1];
+  return {
+    namespace, layout: last.layout ?? "", state: last.state, share: last.share, reason: last.reason,
+    ids: pages.flatMap((page) => page.ids), x: pages.flatMap((page) => page.x), y: pages.flatMap((page) => page.y),
+    known: {
+      topic: pages.flatMap((page) => page.topic.map((at) => page.topics[at] ?? null)),
+      layer: named(pages, "layer", "layers"), source: named(pages, "source", "sources"), trust: named(pages, "trust", "trusts"),
+      age: pages.flatMap((page) => page.event_at),
+    },
+  };
+}
+
+/**
+ * @param {MapAnswer[]} pages
+ * @param {"layer" | "source" | "trust"} field
+ * @param {"layers" | "sources" | "trusts"} names
+ */
+function named(pages, field, names) {
+  return pages.flatMap((page) => page[field].map((at) => page[names][at] ?? ""));
 }

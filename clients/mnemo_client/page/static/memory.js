@@ -47,7 +47,8 @@ export function metaLine(memory, { date = day(memory.event_at) } = {}) {
 export function excerpt(memory) {
   const text = () => (memory.best ? memoryText(memory.best.text, memory.best.marks) : memoryText(memory.content));
   if (!memory.tags.includes("sensitive")) return text();
-  const cover = h("button", { type: "button", class: "cover", on: { click: (/** @type {Event} */ event) => {
+  // Not a button: a row of a list has none in it. By keyboard, the memory's card shows the text.
+  const cover = h("span", { class: "cover", on: { click: (/** @type {Event} */ event) => {
     event.stopPropagation();
     cover.replaceWith(text());
   } } }, "sensitive: show the text");

@@ -62,7 +62,7 @@ class Facts {
     this.chips = h("div", { class: "chips", role: "group", "aria-label": "Filters" });
     this.body = h("tbody", {});
     this.table = h("table", { class: "facts-table", role: "grid", tabindex: 0, "aria-label": "Facts by subject" },
-      h("thead", {}, h("tr", { role: "row" }, ["subject", "says", "", "holds", "who"].map((name) => h("th", { role: "columnheader", class: name === "holds" ? "number" : "" }, name)))), this.body);
+      h("thead", {}, h("tr", { role: "row" }, ["subject", "says", "", "holds", "who"].map((name) => h("th", { role: "columnheader", class: name === "holds" ? "number" : "" }, name || h("span", { class: "hidden" }, "what"))))), this.body);
     this.foot = h("div", {});
     this.list = h("div", { class: "pane-list" }, this.table, this.foot);
     this.side = h("aside", { class: "pane", "aria-label": "About the subject" });
@@ -84,7 +84,7 @@ class Facts {
     };
     if (page.isReadOnly) return;
     Object.assign(this.keys, {
-      ArrowLeft: () => this.keepSide(0), ArrowRight: () => this.keepSide(1),
+      ArrowLeft: () => this.keepSide(this.isMirrored ? 1 : 0), ArrowRight: () => this.keepSide(this.isMirrored ? 0 : 1),
       b: () => this.bothHold(),
       x: () => { if (this.selected) this.notAFact(this.selected); },
     });
@@ -360,7 +360,7 @@ class Facts {
     await this.sayers.read(conflict.facts.map((fact) => fact.memory_id));
     const memoryOf = (/** @type {Fact} */ fact) => this.sayers.known.get(fact.memory_id) ?? null;
     const best = bestSide(conflict.facts, memoryOf);
-    const keys = conflict.facts.length === 2 ? ["←", "→"] : [];
+    const keys = conflict.facts.length === 2 ? (this.isMirrored ? ["→", "←"] : ["←", "→"]) : [];
     const { isReadOnly } = this.page;
     fill(place,
       h("div", { class: "row" }, h("h3", { class: "text", dir: "auto" }, `${conflict.subject} ${conflict.predicate} …?`),
@@ -376,8 +376,11 @@ class Facts {
             button("Not a fact", "", () => this.notAFact(fact), { class: "plain" })));
       })),
       isReadOnly ? null : h("div", { class: "row" }, h("p", { class: "meta grow" }, "The other ends on the day the kept one begins; both stay in the history."),
-        hasDecisions() ? button("Both hold", "b", () => this.bothHold(), { class: "plain" }) : null));
+        button(conflict.facts.length === 2 ? "Both hold" : "All hold", "b", () => this.bothHold(), { class: "plain" })));
   }
+
+  /** True where the first side stands at the right. */
+  get isMirrored() { return getComputedStyle(this.side).direction === "rtl"; }
 
   // Decisions
 
@@ -396,7 +399,7 @@ class Facts {
 
   bothHold() {
     const conflict = this.conflict;
-    if (!conflict || !hasDecisions()) return;
+    if (!conflict) return;
     void this.page.write(() => allowBoth(conflict));
   }
 
@@ -411,30 +414,25 @@ class Facts {
   }
 }
 
-/** True where the daemon can be told that several facts hold beside each other. */
-const hasDecisions = () => false;
-
 /**
- * Keep one of several facts: it is said again by the person, from the day on which it or the last of the others began,
- * which ends the others.
+ * Keep one of several facts: the others end on the day on which it begins, or where they begin later, at once.
  * @param {Fact} kept
  * @param {Fact[]} others
  */
 async function keepFact(kept, others) {
-  const { subject, predicate, object, namespace } = kept;
-  const from = Math.max(kept.valid_from, ...others.map((fact) => fact.valid_from));
-  const answer = await call("POST /v1/facts", { namespace, facts: [{ subject, predicate, object, valid_from: from }] });
-  const { group } = answer;
-  return { text: `Kept: ${predicate} ${object}. Ended: ${answer.resolved.map((fact) => fact.object).join(", ") || "none"}`, undo: group ? () => call("POST /v1/undo", { group }) : null };
+  const at = Math.max(kept.valid_from, ...others.map((fact) => fact.valid_from));
+  const { seq } = await call("POST /v1/facts/conflicts/decide", { namespace: kept.namespace, facts: [kept, ...others].map((fact) => fact.id), keep: kept.id, at });
+  return { text: `Kept: ${kept.predicate} ${kept.object}. Ended: ${others.map((fact) => fact.object).join(", ")}`, undo: undoOf(seq) };
 }
 
-/**
- * @param {Conflict} conflict
- * @returns {Promise<{text: string}>}
- */
-async function allowBoth(conflict) {
-  return { text: `Both hold: ${conflict.facts.map((fact) => fact.object).join(", ")}` };
+/** @param {Conflict} conflict */
+async function allowBoth({ facts }) {
+  const { seq } = await call("POST /v1/facts/conflicts/decide", { namespace: facts[0].namespace, facts: facts.map((fact) => fact.id) });
+  return { text: `Both hold: ${facts.map((fact) => fact.object).join(", ")}`, undo: undoOf(seq) };
 }
+
+/** @param {number | null} seq */
+const undoOf = (seq) => (seq ? () => call("POST /v1/undo", { seq }) : null);
 
 /** @param {Fact} fact */
 const wordsOf = ({ subject, predicate, object }) => [subject, predicate, object].join("\n");

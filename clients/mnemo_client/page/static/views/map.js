@@ -19,8 +19,8 @@ import { Sayers } from "../sayers.js";
 
 const WAYS = /** @type {[By, string][]} */ ([["topic", "topic"], ["layer", "layer"], ["age", "age"], ["source", "source"], ["trust", "trust"]]);
 const LISTED = 20; // of the lasso, at a time
-const LIT = 200; // that a search lights up
-const WRITTEN_MAX = 1000; // memories that are tagged or moved at once
+const LIT = 100; // that a search lights up
+const WRITTEN_MAX = 500; // memories that are tagged or moved at once
 const TOGETHER = 4;
 const ZOOM_STEP = 1.6;
 const TYPED_MS = 200;
@@ -48,7 +48,7 @@ class MemoryMap {
     /** @type {MapData | null} a newer layout, which is used when asked for */
     this.newer = null;
     this.points = new Points([], []);
-    this.colours = colouring({ topic: [], layer: null, age: null, source: null, trust: null }, "topic", new Map());
+    this.colours = colouring({ topic: [], layer: [], age: [], source: [], trust: [] }, "topic", new Map());
     this.roots = rootsOf([]);
     /** @type {By} */
     this.by = "topic";
@@ -133,8 +133,7 @@ class MemoryMap {
   /** @param {Route} route */
   show(route) {
     const { params } = route;
-    const by = WAYS.find(([way]) => way === params.get("by"))?.[0] ?? "topic";
-    this.by = this.data && !this.data.known[by] ? "topic" : by;
+    this.by = WAYS.find(([way]) => way === params.get("by"))?.[0] ?? "topic";
     this.parts.choice.show(this.by);
     if (document.activeElement !== this.parts.field) this.parts.field.value = params.get("q") ?? "";
     if (this.askedFor !== this.page.namespace) {
@@ -246,22 +245,26 @@ class MemoryMap {
     this.points = new Points(data.x, data.y);
     this.canvas.points = this.points;
     this.chosen = chosen.size ? data.ids.flatMap((id, at) => (chosen.has(id) ? [at] : [])) : [];
-    if (!data.known[this.by]) this.by = "topic";
-    this.parts.choice.show(this.by);
-    for (const radio of this.parts.choice.place.children) {
-      /** @type {HTMLElement} */ (radio).hidden = WAYS.some(([way, name]) => name === radio.textContent && data.known[way] === null);
-    }
     this.drawMissing(data.ids.length ? "" : "none");
     void this.light();
     this.nameTopics();
-    this.say(`${counted(data.ids.length, "point")}${data.waiting ? `, ${count(data.waiting)} have no place yet` : ""} · near means alike; directions mean nothing`);
+    this.parts.legend.hidden = !data.ids.length;
+    this.say(!data.ids.length ? "" : `${counted(data.ids.length, "point")}${this.waiting ? `, ${count(this.waiting)} have no place yet` : ""} · near means alike; directions mean nothing`);
     this.parts.reticle.setAttribute("aria-label", `Map of ${memoriesText(data.ids.length)}; arrows go to the nearest point, Enter opens it`);
     if (this.isTable) this.drawTable();
   }
 
+  /** Memories that have no place yet. */
+  get waiting() {
+    const { status, namespace } = this.page;
+    const numbers = status?.namespaces ?? {};
+    const all = namespace === "*" ? status?.memories : (numbers[namespace] ?? 0) + (namespace === "default" ? 0 : (numbers.default ?? 0));
+    return Math.max(0, (all ?? 0) - (this.data?.ids.length ?? 0));
+  }
+
   /** @param {string} text */
   say(text) {
-    fill(this.parts.foot, text, " ", this.parts.tableButton);
+    fill(this.parts.foot, text, " ", this.points.count ? this.parts.tableButton : null);
   }
 
   drawNote() {
@@ -283,10 +286,10 @@ class MemoryMap {
       fill(place, h("div", { class: "empty" }, h("h2", {}, "There is no map"), h("p", {}, why), button("Again", "", () => void this.read())));
     } else if (status && status.models.embedding?.state !== "ready") {
       fill(place, emptyState("There is no map without an embedding model", "A memory's place on the map comes from its meaning, and the meaning from the model. Everything else works by words.", [["Get the model:", "mnemo models pull all-MiniLM-L6-v2"]]));
-    } else if (share !== null && share < 1) {
-      fill(place, h("div", { class: "empty" }, h("h2", {}, `The map is being drawn: ${Math.round(100 * share)}%`), h("p", {}, "It is computed in the background, once; later memories are put where they belong."), button("Look again", ".", () => void this.read())));
+    } else if (this.data?.state === "computing") {
+      fill(place, h("div", { class: "empty" }, h("h2", {}, `The map is being drawn${share === null ? "" : `: ${Math.round(100 * share)}%`}`), h("p", {}, "It is computed in the background, once; later memories are put where they belong."), button("Look again", ".", () => void this.read())));
     } else {
-      fill(place, emptyState("There is no memory on the map yet", "A memory has a place as soon as it has a vector, and a map is drawn from a few memories on.",
+      fill(place, emptyState("There is no memory on the map yet", this.data?.reason ? `${this.data.reason.replace(/^./, (first) => first.toUpperCase())}.` : "A memory has a place as soon as it has a vector, and a map is drawn from a few memories on.",
         [["Have a folder of notes remembered:", "mnemo notes add ~/notes"], ["Remember one thing:", "mnemo add 'The spare key is with Ines.'"]], button("Look again", ".", () => void this.read())));
     }
     this.parts.stage.append(place);
@@ -299,7 +302,7 @@ class MemoryMap {
     const { params } = this.page.route;
     this.drawnFor = [this.by, params.get("only"), params.get("q")].join("\n");
     this.colours = colouring(this.data.known, this.by, this.roots);
-    this.canvas.setTokens(tokensOf(this.colours));
+    this.canvas.setTokens(tokensOf(this.colours), this.by === "age");
     this.paint();
     this.drawLegend();
     this.drawLasso();
@@ -552,12 +555,17 @@ class MemoryMap {
    */
   async writeAll(patchOf, done) {
     const ids = this.chosen.slice(0, WRITTEN_MAX).map((at) => this.data?.ids[at] ?? "");
+    const progress = h("p", { class: "meta", role: "status" });
+    fill(this.actions, progress);
+    let reached = 0;
     await this.page.write(async () => {
       ids.forEach((id) => this.sayers.known.delete(id));
       const memories = await this.sayers.read(ids);
       /** @type {number[]} */
       const seqs = [];
       const failed = await together(memories, async (memory) => {
+        reached += 1;
+        progress.textContent = `${count(reached)} of ${count(memories.length)} …`;
         const patch = patchOf(memory);
         if (!patch) return;
         const { seq } = await call("PATCH /v1/memories/{id}", { ...patch, if_version: memory.version }, { part: memory.id });
@@ -569,6 +577,7 @@ class MemoryMap {
         undo: seqs.length ? async () => { for (const seq of seqs.sort((one, other) => other - one)) await call("POST /v1/undo", { seq }); } : null,
       };
     });
+    this.drawLasso();
   }
 
   // The same as a table
@@ -588,7 +597,7 @@ class MemoryMap {
       const near = groups.categories.map((_, other) => other).filter((other) => other !== own && groups.categories[other].key)
         .sort((one, other) => Math.hypot(places[one].x - places[own].x, places[one].y - places[own].y) - Math.hypot(places[other].x - places[own].x, places[other].y - places[own].y));
       return h("tr", {}, h("td", { dir: "auto" }, each.name), h("td", { class: "number", "data-label": "memories" }, count(each.count)),
-        h("td", { "data-label": "beside" }, each.key ? near.slice(0, 3).map((other) => groups.categories[other].name).join(", ") : "everywhere"));
+        h("td", { "data-label": "beside" }, each.key ? near.slice(0, 3).map((other) => groups.categories[other].name).join(" · ") : "everywhere"));
     });
     fill(this.parts.table, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "topic"), h("th", { class: "number" }, "memories"), h("th", {}, "beside it"))), h("tbody", {}, rows)));
   }

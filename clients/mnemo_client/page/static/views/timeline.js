@@ -376,8 +376,8 @@ class Timeline {
    * @returns {Promise<Item[]>}
    */
   async happened(day, signal) {
-    const { memories } = await call("GET /v1/recent", { namespace: this.page.namespace, since: day, until: plusDays(day, 1) - 1, limit: SHOWN_MAX }, { signal });
-    return memories.map((memory) => ({ at: memory.event_at, memory, change: null })).reverse();
+    const { memories } = await call("GET /v1/memories", { namespace: this.page.namespace, since: day, until: plusDays(day, 1) - 1, limit: SHOWN_MAX }, { signal });
+    return memories.map((memory) => ({ at: memory.event_at, memory, change: null })).sort((one, other) => one.at - other.at);
   }
 
   /**
@@ -406,7 +406,7 @@ class Timeline {
     const what = this.by === "changed" ? counted(total, "change") : memoriesText(total);
     this.newPlace = h("span", {});
     fill(this.head, h("h2", { class: "day-title" }, LONG_DAY.format(this.day)),
-      h("span", { class: "meta" }, total ? `${total > items.length ? `the last ${count(items.length)} of ${what}` : what} · ${when}` : when),
+      h("span", { class: "meta" }, total ? `${total > items.length ? `the ${count(items.length)} stored last of ${what}` : what} · ${when}` : when),
       this.newPlace, h("span", { class: "grow" }),
       button("Day before", "[", () => void this.moveToFull(-1)), button("Day after", "]", () => void this.moveToFull(1)));
     this.drawNew();
@@ -424,8 +424,9 @@ class Timeline {
 
   /** @param {HTMLElement} row */
   toggle(row) {
-    const isOpen = row.getAttribute("aria-expanded") === "true";
-    row.setAttribute("aria-expanded", String(!isOpen));
+    const isOpen = row.classList.contains("opened");
+    row.classList.toggle("opened", !isOpen);
+    row.querySelector(".more-sign .hidden")?.replaceChildren(isOpen ? "closed" : "open");
     for (let next = row.nextElementSibling; next?.classList.contains("inside"); next = next.nextElementSibling) {
       /** @type {HTMLElement} */ (next).hidden = isOpen;
     }
@@ -447,7 +448,7 @@ class Timeline {
     const found = await Promise.all(years.map(async (year) => {
       const day = new Date(year, date.getMonth(), date.getDate()).getTime();
       if (day > Date.now()) return null;
-      const { memories } = await call("GET /v1/recent", { namespace: this.page.namespace, since: day, until: plusDays(day, 1) - 1, limit: 1 }, { signal });
+      const { memories } = await call("GET /v1/memories", { namespace: this.page.namespace, since: day, until: plusDays(day, 1) - 1, limit: 1 }, { signal });
       return memories[0] ? { year, day, memory: memories[0] } : null;
     })).catch((error) => {
       if (error instanceof DOMException || error instanceof ApiError) return [];
@@ -516,11 +517,11 @@ function groupRow(items) {
   const title = memory.note ? `${shortPath(memory.note.path)}: ${counted(items.length, "passage")}`
     : `${[memory.agent_id ?? memory.source, memory.session_id].join(" › ")}: ${memoriesText(items.length)}, ${duration(Math.max(60_000, last.at - at) / 1000)}`;
   const words = memory.note ? [...new Set(items.map((each) => each.memory.note?.headings.at(-1)).filter(Boolean))].join(" · ") : (visible[0]?.memory.content ?? "");
-  const row = memoryRow(memory, { class: "group", "aria-expanded": "false" },
+  const row = memoryRow(memory, { class: "group" },
     h("time", { class: "when" }, clock(at)),
     h("div", { class: "body" }, h("span", { class: "text group-text", dir: "auto" }, title, " ", h("span", { class: "group-words" }, words)),
       h("span", { class: "meta" }, trustMark(memory.trust), h("span", {}, memory.note ? "watched folder" : archived ? `${count(items.length - archived)} kept, ${count(archived)} archived` : "all kept"))),
-    h("span", { class: "more-sign" }, `${memory.note ? counted(items.length, "passage") : count(items.length)} ›`));
+    h("span", { class: "more-sign" }, `${memory.note ? counted(items.length, "passage") : count(items.length)} `, h("span", { class: "arrow", "aria-hidden": "true" }, "›"), h("span", { class: "hidden" }, "closed")));
   row.removeAttribute("data-id");
   return [row, ...items.map((item) => itemRow(item, true))];
 }
