@@ -94,11 +94,11 @@ class Source(NamedTuple):
 Rule = Callable[[Source], Iterator[str]]
 
 # Nouns of the field that look like gerunds or participles.
-NOUNS = frozenset({"Showing", 
+NOUNS = frozenset({
     "Embedding", "Encoding", "Feed", "Finding", "Golden", "Heading", "Indexing", "Interleaving", "Listing", "Mapping",
     "Need", "Nothing", "Parsing", "Pooling", "Prompt", "Ranking", "Red", "Rendering", "Reranking", "Ring", "Scoring",
-    "Seed", "Setting", "Speed", "Spelling", "Splitting", "String", "Thing", "Thread", "Timing", "Token", "Training",
-    "Writing",
+    "Seed", "Setting", "Showing", "Speed", "Spelling", "Splitting", "String", "Thing", "Thread", "Timing", "Token",
+    "Training", "Writing",
 })  # fmt: skip
 # Participles of irregular verbs, which their ending does not show.
 PARTICIPLES = frozenset({

@@ -22,6 +22,10 @@ LAST_CYCLE = "last_cycle"
 COMPRESS = "compress"
 PROFILE = "profile"
 SHOWN = "shown"
+FACTS = "facts"
+
+# Operations that may change records without versions alone, and that undo takes back by what the journal says of them
+OF_RECORDS = frozenset({FACTS, REVIEW})
 
 # Operations that dropped memories for good, which cannot be undone
 FOR_GOOD = frozenset({EMPTY_TRASH, PURGE})

@@ -250,6 +250,7 @@ class Fact(Record, frozen=True):
     superseded_by: str = ""  # the id of the fact that ended it
     namespace: str = "default"
     user_id: str = "local"
+    beside: tuple[str, ...] = ()  # ids of facts that hold beside it, as somebody decided: they are no conflict
 
 
 class PendingExtraction(Record, frozen=True):

@@ -246,7 +246,7 @@ NO_TEXTS = frozenset((
     "english.third_person", "languages.identify_language", "erasure.erase_memory", "erasure.plan_erasure",
     "erasure.plan_without_derived", "erasure.without_chunks", "erasure.without_references",
     "buffer.trash", "review.archive",
-    "explanations.strongest_reasons", "explanations.subject_of", "feature_groups.group_sums",
+    "explanations.strongest_reasons", "explanations.subject_of", "feature_groups.group_sums", "facts.decided_facts",
     "gitignore.match_rules", "import_plan.decide_import",
     "late_interaction.token_weights", "lexicon.alternation", "lexicon.groups", "lexicon.lines", "lexicon.listed",
     "lexicon.meanings",

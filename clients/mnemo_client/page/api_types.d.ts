@@ -372,6 +372,20 @@ export interface DailyValuesView {
   recall_ms_p95: number | null;
 }
 
+export interface DecideConflictAnswer {
+  facts: (FactView)[];
+  namespace: string;
+  seq: number | null;
+}
+
+export interface DecideConflictRequest {
+  facts: (string)[];
+  keep?: string | null;
+  at?: number | string | null;
+  namespace?: string | null;
+  user_id?: string | null;
+}
+
 export interface DedupeAnswer {
   groups: (GroupView)[];
   merged: number;
@@ -2254,6 +2268,7 @@ export interface Operations {
   "GET /v1/facts": { request: FactsQuery; answer: FactsAnswer };
   "GET /v1/facts/graph": { request: FactGraphQuery; answer: FactGraphAnswer };
   "GET /v1/facts/conflicts": { request: FactConflictsQuery; answer: FactConflictsAnswer };
+  "POST /v1/facts/conflicts/decide": { request: DecideConflictRequest; answer: DecideConflictAnswer };
   "GET /v1/facts/history": { request: FactHistoryQuery; answer: FactHistoryAnswer };
   "DELETE /v1/facts/{id}": { request: ScopedRequest; answer: FactDeletedAnswer };
   "GET /v1/topics": { request: ScopedRequest; answer: TopicsAnswer };

@@ -19,6 +19,7 @@ from mnemo_client.protocol.primitives import (
 from mnemo_client.protocol.retrieval import FactChainView
 
 FACTS_PER_REQUEST_MAX = 100
+CONFLICT_FACTS_MAX = 32  # of which one request decides
 
 FactPart = Annotated[str, Meta(min_length=1, max_length=512)]  # [G 9]
 Hops = Annotated[int, Meta(ge=1, le=3)]  # [G 9]
@@ -129,6 +130,22 @@ class FactConflictsQuery(ScopedRequest):
 
 class FactConflictsAnswer(AnswerBody):
     conflicts: list[ConflictView]
+    namespace: str = "default"
+
+
+class DecideConflictRequest(ScopedRequest):
+    """POST /v1/facts/conflicts/decide. `facts`: ids of facts that contradict each other. `keep`: the one of them that
+    holds; those that say something else end at `at` (null: now). Without it all hold, and are no conflict any more."""
+
+    facts: Annotated[list[str], Meta(min_length=2, max_length=CONFLICT_FACTS_MAX)]
+    keep: str | None = None
+    at: Time | None = None
+
+
+class DecideConflictAnswer(WriteAnswer):
+    """The facts as they stand after the decision."""
+
+    facts: list[FactView]
     namespace: str = "default"
 
 

@@ -216,6 +216,9 @@ FACT_GRAPH = Operation(
 FACT_CONFLICTS = Operation(
     "GET", "/v1/facts/conflicts", "Return facts that contradict each other", knowledge.FactConflictsAnswer,
     knowledge.FactConflictsQuery)
+DECIDE_CONFLICT = Operation(
+    "POST", "/v1/facts/conflicts/decide", "Decide which of contradicting facts hold",
+    knowledge.DecideConflictAnswer, knowledge.DecideConflictRequest)
 FACT_HISTORY = Operation(
     "GET", "/v1/facts/history", "Return the facts of a subject, including those that have ended",
     knowledge.FactHistoryAnswer, knowledge.FactHistoryQuery)

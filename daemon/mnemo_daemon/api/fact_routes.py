@@ -7,6 +7,8 @@ from msgspec import UNSET
 from mnemo_client.protocol import operations
 from mnemo_client.protocol.knowledge import (
     ConflictView,
+    DecideConflictAnswer,
+    DecideConflictRequest,
     FactConflictsAnswer,
     FactConflictsQuery,
     FactDeletedAnswer,
@@ -107,6 +109,20 @@ class FactsApi(Resource):
         found = await self._workers.run(self._facts.conflicts, query.subject, query.predicate, scope)
         conflicts = await self._workers.run(self._conflicts, found, scope)
         return Reply(FactConflictsAnswer(conflicts=conflicts, namespace=access.namespace_of(request)))
+
+    @handles(operations.DECIDE_CONFLICT)
+    async def decide(self, request: Request) -> Reply:
+        asked: DecideConflictRequest = request.ask
+        namespace = access.writable_namespace(request)
+        scope = self._scope(request, asked.user_id)
+        at = scope.now if asked.at is None else parse_past_time(asked.at, "at", scope.now)
+        if asked.at is not None and asked.keep is None:
+            raise bad_value("`at` is when the others ended: name the fact to `keep`", "at")
+        found, seq = await self._workers.run(
+            self._facts.decide, asked.facts, asked.keep, at, scope, access.caller_of(request)
+        )
+        await self._services.wait_until_open()
+        return Reply(DecideConflictAnswer(facts=list(map(_view, found)), seq=seq or None, namespace=namespace))
 
     @handles(operations.FACT_HISTORY)
     async def history(self, request: Request) -> Reply:
