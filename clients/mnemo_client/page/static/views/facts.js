@@ -406,10 +406,8 @@ class Facts {
   /** @param {Fact} fact */
   notAFact(fact) {
     void this.page.write(async () => {
-      const { subject, predicate, object, memory_id, valid_from, namespace } = fact;
-      await call("DELETE /v1/facts/{id}", { namespace }, { part: fact.id });
-      const again = { subject, predicate, object, memory_id, valid_from };
-      return { text: `Not a fact: ${predicate} ${object}. Its memory stays`, undo: () => call("POST /v1/facts", { namespace, facts: [again] }) };
+      const { seq } = await call("DELETE /v1/facts/{id}", { namespace: fact.namespace }, { part: fact.id });
+      return { text: `Not a fact: ${fact.predicate} ${fact.object}. Its memory stays`, undo: undoOf(seq) };
     });
   }
 }

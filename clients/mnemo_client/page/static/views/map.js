@@ -568,8 +568,9 @@ class MemoryMap {
         progress.textContent = `${count(reached)} of ${count(memories.length)} …`;
         const patch = patchOf(memory);
         if (!patch) return;
-        const { seq } = await call("PATCH /v1/memories/{id}", { ...patch, if_version: memory.version }, { part: memory.id });
+        const { seq, layer } = await call("PATCH /v1/memories/{id}", { ...patch, if_version: memory.version }, { part: memory.id });
         if (seq) seqs.push(seq);
+        if (patch.layer && patch.layer !== layer) throw new ApiError("stays", `it stays in ${layer}, the daemon moves it by its cycles`, 200);
       });
       const left = this.chosen.length - ids.length;
       return {
