@@ -125,6 +125,7 @@ format: environment-dev
 # What the pages take from the program's tables; tests/test_docs.py compares.
 docs: environment-dev
 	$(PY) packaging/reference.py
+	$(PY) packaging/page_types.py
 
 models: environment-dev
 	@$(PY) -m mnemo_daemon.offline pull $(EMBEDDING_MODEL)

@@ -40,7 +40,7 @@ ALLOWED_FROM_OUTSIDE = {
     "mnemo_store": {"lmdb", "usearch", "numkong", "numpy", "msgspec", "py_rust_stemmers", "rjieba"},
     "mnemo_core": {"numpy", "msgspec"},
     "mnemo_daemon": None,
-    "mnemo_client": {"msgspec", "platformdirs"},
+    "mnemo_client": {"aiohttp", "msgspec", "platformdirs"},
 }
 
 

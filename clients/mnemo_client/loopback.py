@@ -1,13 +1,11 @@
 """An HTTP server on 127.0.0.1, for what cannot reach a Unix socket: the page, the proxy, compatible servers. SPEC 18
 
-Any web page that a browser shows can send requests to a port of this machine. So each request must name the server's
-own address (a name that was pointed at 127.0.0.1 is refused), must not come from another origin, and must show a
-credential where the server has one. Only the commands that serve import this module, for it loads aiohttp.
+The rules against web pages of other sites are those of the daemon's own port (`protocol.loopback_rules`); a request
+must also show a credential where the server has one. Only the commands that serve import this module: it loads aiohttp.
 """
 
 import asyncio
 import contextlib
-import hmac
 import json
 import os
 import signal
@@ -22,13 +20,12 @@ from aiohttp import web
 from mnemo_client.errors import UsageError
 from mnemo_client.path_safety import replace_file
 from mnemo_client.process import make_private_folder
+from mnemo_client.protocol.loopback_rules import RequestHead, fault_of, hosts_of, shows_token
 
 HOST = "127.0.0.1"
 BODY_BYTES_MAX = 1 << 20  # as the daemon's own
 CLOSE_SECONDS = 5.0  # for requests under way when the server ends
 IDLE_CHECK_SECONDS = 1.0
-REFUSED_HOST = "the request is for another host than this server: open the address that the command printed"
-REFUSED_ORIGIN = "the request comes from another web page"
 REFUSED_CREDENTIAL = "the request has no valid token: start the command again, and use what it prints"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -56,10 +53,8 @@ def accepts_token(token: str) -> Accepts:
     """Return whether a request has the token: in `Authorization` after Bearer or Token, or in `X-API-Key`."""
 
     def accepts(request: web.Request) -> bool:
-        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() not in ("bearer", "token"):
-            given = request.headers.get("X-API-Key", "")
-        return hmac.compare_digest(given.strip().encode(), token.encode())
+        header = request.headers.get("Authorization") or f"token {request.headers.get('X-API-Key', '')}"
+        return shows_token(header, token, ("bearer", "token"))
 
     return accepts
 
@@ -73,19 +68,15 @@ def application(
     port: the one that it listens on. accepts: whether a request has the credential; `public`: the paths that need none.
     headers: for each answer. body_max: in bytes; a longer body is refused.
     """
-    hosts = {f"{HOST}:{port}", f"localhost:{port}"}
+    hosts = hosts_of(port)
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.headers.getall("Host", []) != [request.host] or request.host not in hosts:
-            return refusal(421, "wrong_host", REFUSED_HOST)
-        origin = request.headers.get("Origin", f"http://{request.host}")
-        if origin != f"http://{request.host}" or request.headers.get("Sec-Fetch-Site", "none") not in (
-            "none", "same-origin",
-        ):  # fmt: skip
-            return refusal(403, "wrong_origin", REFUSED_ORIGIN)
+        head = RequestHead(request.headers, request.headers.getall("Host", []), request.host)
+        if fault := fault_of(head, hosts):
+            return refusal(fault.status, fault.code, fault.message)
         if accepts is not None and request.path not in public and not accepts(request):
-            return refusal(401, "no_token", REFUSED_CREDENTIAL)
+            return refusal(401, "unauthorized", REFUSED_CREDENTIAL)
         return await handler(request)
 
     async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
@@ -161,7 +152,7 @@ async def serve(
 
 
 class ServerRecord(NamedTuple):
-    """What a running server says about itself to later commands of the same user."""
+    """The record of a running server, for later commands of the same user."""
 
     address: str
     secret: str

@@ -286,6 +286,7 @@ def note(event, arguments):
     if event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+"):
         seen.append(arguments[0])
 sys.dont_write_bytecode = True
+sys.modules["trio"] = None  # the browser tests bring it; no installation has it, and its import runs a program
 sys.addaudithook(note)
 import pathlib, socket
 from mnemo_daemon.models.catalogue import ModelCatalogue

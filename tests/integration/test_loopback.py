@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mnemo_daemon.server.loopback import Loopback, RequestHead, bind_loopback, check_body_type
+from mnemo_client.protocol.loopback_rules import RequestHead
+from mnemo_daemon.server.loopback import Loopback, bind_loopback, check_body_type
 from mnemo_daemon.server.sockets import SocketError
 from tests.support.running_daemon import RunningDaemon, running
 

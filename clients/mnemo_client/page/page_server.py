@@ -106,7 +106,7 @@ class PageServer:
 
     async def _give_address(self, request: web.Request) -> web.Response:
         if not hmac.compare_digest(request.headers.get("Authorization", ""), f"Bearer {self.secret}"):
-            return loopback.refusal(401, "no_token", loopback.REFUSED_CREDENTIAL)
+            return loopback.refusal(401, "unauthorized", loopback.REFUSED_CREDENTIAL)
         return web.json_response({"address": self.new_address()})
 
     async def _info(self, request: web.Request) -> web.Response:
@@ -132,10 +132,9 @@ class PageServer:
         headers = {name: request.headers[name] for name in PASSED_TO_DAEMON if name in request.headers}
         headers |= {"Host": "localhost", "X-Mnemo-Door": "page"}
         body = await request.read() if request.can_read_body else None
-        url = f"http://localhost{request.raw_path}"
         try:
             upstream = await self._session.request(
-                request.method, aiohttp.client.URL(url, encoded=True), headers=headers, data=body, allow_redirects=False
+                request.method, request.url, headers=headers, data=body, allow_redirects=False
             )
         except (aiohttp.ClientError, OSError, TimeoutError):
             return loopback.refusal(503, "unreachable", UNREACHABLE)
@@ -149,11 +148,10 @@ class PageServer:
             try:
                 async for piece in upstream.content.iter_any():
                     await response.write(piece)
+                await response.write_eof()
             except (aiohttp.ClientError, OSError):
-                if request.transport is not None:
+                if request.transport is not None:  # else the page is gone
                     request.transport.abort()  # a cut answer must not look like a whole one
-                raise
-            await response.write_eof()
         return response
 
     # The editor
@@ -174,7 +172,7 @@ class PageServer:
         if not note or not note.get("path"):
             return loopback.refusal(404, "not_found", "the memory is not a part of a note")
         path = Path(note["path"])
-        if not path.exists():
+        if not await asyncio.to_thread(path.exists):
             return loopback.refusal(404, "not_found", f"{path} no longer exists")
         words = _opening_command(self._environ, path, int(note["lines"][0]))
         try:

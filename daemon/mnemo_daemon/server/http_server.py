@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import msgspec
 from aiohttp import web
 
+from mnemo_client.protocol.loopback_rules import RequestHead
 from mnemo_daemon.errors import Refusal, logged_fault, refusal_of
 from mnemo_daemon.server.admission.acceptor import Acceptor, Arrival, ConnectionSlots, bare_response
 from mnemo_daemon.server.admission.access_table import AccessTable, Grant
@@ -30,7 +31,7 @@ from mnemo_daemon.server.admission.fair_queue import FairQueue, RecentClients, R
 from mnemo_daemon.server.admission.request_body import BODY_SECONDS, BodyReader
 from mnemo_daemon.server.admission.unread_answers import UnreadAnswers
 from mnemo_daemon.server.extra_listeners import ExtraListener
-from mnemo_daemon.server.loopback import SECURITY_HEADERS, Loopback, RequestHead, check_body_type
+from mnemo_daemon.server.loopback import SECURITY_HEADERS, Loopback, check_body_type
 from mnemo_daemon.server.request_metrics import RequestMetrics
 from mnemo_daemon.server.router import (
     EVENT_STREAM,

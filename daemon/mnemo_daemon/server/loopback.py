@@ -8,15 +8,14 @@ The trust of such a request is at most that of an agent: the token says that a p
 """
 
 import contextlib
-import hmac
 import os
 import secrets
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from errno import EACCES, EAFNOSUPPORT, EPERM
 from pathlib import Path
-from typing import NamedTuple
 
+from mnemo_client.protocol.loopback_rules import RequestHead, fault_of, hosts_of, shows_token
 from mnemo_client.protocol.operations import Right
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.server.admission.access_table import Grant
@@ -26,8 +25,6 @@ TOKEN_BYTES = 32
 TOKEN_FILE = "token"  # in the run folder
 RIGHT_KEY = "access.tcp_right"
 BODY_TYPES = ("application/json", "application/x-ndjson", "application/octet-stream")  # none that a form can send
-SINGLE_HEADERS = ("Origin", "Sec-Fetch-Site", "Authorization")  # each decides; a second one could say otherwise
-SAFE_FETCH_SITES = ("same-origin", "none")  # of Sec-Fetch-Site
 SECURITY_HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -35,38 +32,19 @@ SECURITY_HEADERS = {
 }
 
 
-class RequestHead(NamedTuple):
-    """The parts of a request that decide whether it may pass. `target_host` is the host that counts for HTTP."""
-
-    headers: Mapping[str, str]
-    hosts: list[str]
-    target_host: str
-
-
 class Loopback:
     """The check of every request on one port, and the file of its token."""
 
     def __init__(self, port: int, right: Right, token: str) -> None:
         self.grant = Grant(right, "agent", RIGHT_KEY, name="tcp")
-        self._hosts = frozenset(f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]"))
-        self._token = token.encode()
+        self._hosts = hosts_of(port)
+        self._token = token
 
     def check(self, head: RequestHead) -> None:
         """Raise a Refusal for a request that a page of another site sends, or that does not show the token."""
-        if len(head.hosts) != 1 or head.hosts[0] not in self._hosts or head.target_host != head.hosts[0]:
-            names = ", ".join(sorted(self._hosts))
-            raise Refusal(421, "misdirected", f"this server is none of that Host; it is {names}", field="Host")
-        for name in SINGLE_HEADERS:
-            if (count := sum(each.lower() == name.lower() for each, _ in head.headers.items())) > 1:
-                raise Refusal(403, "forbidden", f"{count} headers {name}: send one at most", field=name)
-        origin = head.headers.get("Origin")
-        if origin is not None and origin != f"http://{head.hosts[0]}":
-            raise Refusal(403, "forbidden", "no page of another origin may ask this server", field="Origin")
-        if head.headers.get("Sec-Fetch-Site", "none") not in SAFE_FETCH_SITES:
-            raise Refusal(403, "forbidden", "no page of another site may ask this server", field="Sec-Fetch-Site")
-        scheme, _, shown = head.headers.get("Authorization", "").partition(" ")
-        is_right = hmac.compare_digest(shown.strip().encode("utf-8", "surrogateescape"), self._token)
-        if scheme.lower() != "bearer" or not is_right:
+        if fault := fault_of(head, self._hosts):
+            raise Refusal(fault.status, fault.code, fault.message, field=fault.field)
+        if not shows_token(head.headers.get("Authorization", ""), self._token):
             message = f"send `Authorization: Bearer TOKEN`: run/{TOKEN_FILE} in the data folder has the token"
             raise Refusal(401, "unauthorized", message, field="Authorization")
 

@@ -104,7 +104,7 @@ const RETRY_MS = 2000;
  * @param {(isThere: boolean) => void} connected
  */
 export function follow(heard, connected) {
-  const source = new EventSource("/v1/events");
+  const source = new EventSource("/v1/events?namespace=*");
   source.onopen = () => connected(true);
   source.onerror = () => {
     connected(false);

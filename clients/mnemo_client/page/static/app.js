@@ -64,7 +64,7 @@ export class Page {
     this.hasSingleKeys = localStorage.getItem("single-keys") !== "off";
     /** @type {ShownView | null} */
     this.shown = null;
-    /** @type {{close: () => void, keys: Record<string, () => void>, id: string, refresh: () => void} | null} */
+    /** @type {import("./card.js").Card | null} */
     this.card = null;
     this.place = element("main");
     /** @type {(() => void) | null} */
@@ -101,6 +101,7 @@ export class Page {
     history.replaceState(null, "", hash);
     this.route = routeOf(hash);
     this.shown?.show(this.route);
+    this.showCard();
     this.drawNavigation();
   }
 
@@ -110,6 +111,13 @@ export class Page {
    */
   open(id) {
     openCard(this, id);
+  }
+
+  /** Have the card open that the address names, or none. */
+  showCard() {
+    const id = this.route.params.get("id");
+    if (!id) this.card?.close();
+    else if (this.card?.id !== id) this.open(id);
   }
 
   /**
@@ -263,7 +271,6 @@ async function followAddress(page) {
   page.route = route;
   document.body.classList.remove("menu");
   page.drawNavigation();
-  const id = route.params.get("id");
   if (isOther) {
     page.card?.close();
     page.shown?.leave?.();
@@ -277,8 +284,7 @@ async function followAddress(page) {
     page.shown = view.mount(place, page);
   }
   page.shown?.show(route);
-  if (id && page.card?.id !== id) page.open(id);
-  if (!id) page.card?.close();
+  page.showCard();
   if (isOther && document.activeElement === document.body) page.place.focus({ preventScroll: true });
 }
 
@@ -339,7 +345,7 @@ function commonAction(page, key, target) {
       return () => showKeys(page);
     default: {
       const id = CARD_KEYS[key] && current();
-      return id ? () => void openCard(page, id, CARD_KEYS[key]) : null;
+      return id ? () => { page.set({ id }); openCard(page, id, CARD_KEYS[key]); } : null;
     }
   }
 }

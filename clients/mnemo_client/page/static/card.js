@@ -26,8 +26,7 @@ const RELATIONS = {
  */
 export function openCard(page, id, action = "") {
   if (page.card?.id === id) {
-    const key = ACTION_KEYS[action];
-    if (key) page.card.keys[key]?.();
+    page.card.act(action);
     return;
   }
   const before = /** @type {HTMLElement | null} */ (document.activeElement);
@@ -35,13 +34,14 @@ export function openCard(page, id, action = "") {
   page.card?.close();
   page.card = card;
   card.cameFrom = before;
-  void card.read(action);
+  card.act(action);
+  void card.read();
 }
 
 /** @type {Record<string, string>} */
 const ACTION_KEYS = { edit: "e", pin: "p", tag: "g", more: "m", editor: "o", trash: "x", versions: "h" };
 
-class Card {
+export class Card {
   /**
    * @param {Page} page
    * @param {string} id
@@ -54,6 +54,7 @@ class Card {
     /** @type {Memory | null} */
     this.memory = null;
     this.isEditing = false;
+    this.waiting = ""; // an action that waits until the memory is read
     this.place = h("article", { class: "card", role: "dialog", "aria-label": "Memory", tabindex: -1 });
     document.getElementById("card-place")?.append(this.place);
     document.body.classList.add("with-card");
@@ -76,10 +77,20 @@ class Card {
     if (!this.isEditing) void this.read();
   }
 
-  /** @param {string} [action] */
-  async read(action = "") {
+  /**
+   * Do something on the card, now or once it is read.
+   * @param {string} action
+   */
+  act(action) {
+    const key = ACTION_KEYS[action];
+    if (!key) return;
+    if (this.memory) this.keys[key]?.();
+    else this.waiting = action;
+  }
+
+  async read() {
     try {
-      this.memory = await call("GET /v1/memories/{id}", {}, { part: this.id });
+      this.memory = await call("GET /v1/memories/{id}", { as_of: this.page.route.params.get("as_of") }, { part: this.id });
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       fill(this.place, this.head(), h("p", { class: "note-line" }, error.status === 404
@@ -88,8 +99,8 @@ class Card {
     }
     this.draw(this.memory);
     if (!this.place.contains(document.activeElement)) this.place.focus({ preventScroll: true });
-    const key = ACTION_KEYS[action];
-    if (key) this.keys[key]?.();
+    if (this.waiting) this.act(this.waiting);
+    this.waiting = "";
     await Promise.all([this.readVersions(), this.readRelations()]);
   }
 
@@ -107,7 +118,8 @@ class Card {
     const { page } = this;
     const badge = (/** @type {string} */ text) => h("span", { class: "badge", dir: "auto" }, text);
     const isNote = memory.note !== null;
-    const isActive = memory.state === "active" || memory.state === "archived";
+    const isNow = !page.route.params.get("as_of"); // what is past cannot be changed
+    const isActive = isNow && (memory.state === "active" || memory.state === "archived");
     const body = h("div", { class: "memory" }, memory.tags.includes("sensitive")
       ? this.covered(memory) : memoryText(memory.content));
     const actions = h("div", { class: "actions" });
@@ -124,7 +136,7 @@ class Card {
       fill(actions, isNote ? null : button("Edit", "e", this.keys.e), button(memory.pinned ? "Unpin" : "Pin", "p", this.keys.p),
         button("Tag", "g", this.keys.g), isNote ? button("Open in editor", "o", this.keys.o) : null,
         button("Trash", "x", this.keys.x), h("span", { class: "grow" }), button("More", "m", this.keys.m));
-    } else if (!page.isReadOnly && memory.state !== "superseded") {
+    } else if (!page.isReadOnly && isNow && memory.state !== "superseded") {
       this.keys.r = () => void restore(page, memory.id);
       fill(actions, button("Restore", "r", this.keys.r), h("span", { class: "grow" }), button("More", "m", () => this.more(memory, actions)));
       this.keys.m = () => this.more(memory, actions);

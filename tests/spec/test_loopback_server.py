@@ -1,0 +1,96 @@
+"""The end of a server on loopback that nobody uses, and its place."""
+
+import asyncio
+import contextlib
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from mnemo_client import loopback
+from mnemo_client.errors import UsageError
+
+
+def test_a_server_is_idle_once_no_request_was_open_for_that_long() -> None:
+    now = [0.0]
+    activity = loopback.ServerActivity(lambda: now[0])
+    now[0] = 5.0
+    assert activity.idle_seconds == 5.0
+    with activity.request():
+        now[0] = 100.0
+        with activity.request():
+            assert activity.idle_seconds == 0.0
+        assert activity.idle_seconds == 0.0
+    now[0] = 103.0
+    assert activity.idle_seconds == 3.0
+
+
+def test_a_server_ends_by_itself_after_its_idle_time() -> None:
+    with loopback.bind(0) as bound:
+        app = loopback.application(bound.getsockname()[1])
+        now = iter(range(0, 10_000, 100))
+        asyncio.run(loopback.serve(app, bound, idle_seconds=300.0, clock=lambda: float(next(now))))
+    assert next(now) >= 300
+
+
+def test_a_token_is_accepted_in_the_headers_that_programs_use() -> None:
+    async def answers() -> list[int]:
+        with loopback.bind(0) as bound:
+            app = loopback.application(bound.getsockname()[1], loopback.accepts_token("right"), body_max=10)
+
+            async def echo(request: web.Request) -> web.Response:
+                return web.Response(body=await request.read())
+
+            app.router.add_post("/", echo)
+            address = loopback.address_of(bound)
+            headers = [
+                {"Authorization": "Bearer right"}, {"Authorization": "Token right"}, {"X-API-Key": "right"},
+                {"Authorization": "Basic right"}, {"Authorization": "Bearer wrong"}, {},
+            ]  # fmt: skip
+            found: list[int] = []
+
+            def ask_all() -> None:
+                for sent, body in [*((each, b"short") for each in headers), (headers[0], b"longer than it may be")]:
+                    request = urllib.request.Request(address, body, sent, method="POST")
+                    try:
+                        with urllib.request.urlopen(request, timeout=10) as answer:
+                            found.append(answer.status)
+                    except urllib.error.HTTPError as refused:
+                        found.append(refused.code)
+                        refused.close()
+
+            started = asyncio.Event()
+            ended = asyncio.create_task(loopback.serve(app, bound, started=started.set))
+            await started.wait()
+            await asyncio.to_thread(ask_all)
+            ended.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await ended
+            return found
+
+    assert asyncio.run(answers()) == [200, 200, 200, 401, 401, 401, 413]
+
+
+def test_the_place_of_a_server_names_it_only_while_it_runs(tmp_path: Path) -> None:
+    place = loopback.ServerPlace(tmp_path / "run", "page")
+    assert place.running() is None
+    record = loopback.ServerRecord("http://127.0.0.1:1", "secret", 7)
+    with place.taken() as is_free:
+        assert is_free
+        place.publish(record)
+        other = loopback.ServerPlace(tmp_path / "run", "page")
+        assert other.running() == record
+        with other.taken() as is_free_too:
+            assert not is_free_too
+    assert place.running() is None, "a record that was left over names nothing"
+    assert json.loads((tmp_path / "run" / "page.json").read_text())["pid"] == 7
+
+
+def test_a_port_that_is_taken_is_refused_with_its_number() -> None:
+    with loopback.bind(0) as bound:
+        bound.listen()
+        with pytest.raises(UsageError, match=str(bound.getsockname()[1])):
+            loopback.bind(bound.getsockname()[1])
