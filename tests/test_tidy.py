@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("store", "daemon", "clients", "tests", "packaging", "systemd", ".ci")
 OUR_PACKAGES = ("mnemo_store", "mnemo_core", "mnemo_daemon", "mnemo_client")
 # The lines of Python that each folder may have: raising one is a line of the change that names the feature.
-LINES_MAX = {"clients": 16_900, "daemon": 66_300, "packaging": 1_520, "store": 11_060}
+LINES_MAX = {"clients": 18_000, "daemon": 68_600, "packaging": 1_550, "store": 11_060}
 MODULE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 70
 TEST_NAME_WORDS_MIN = 3
@@ -97,8 +97,8 @@ Rule = Callable[[Source], Iterator[str]]
 NOUNS = frozenset({
     "Embedding", "Encoding", "Feed", "Finding", "Golden", "Heading", "Indexing", "Interleaving", "Listing", "Mapping",
     "Need", "Nothing", "Parsing", "Pooling", "Prompt", "Ranking", "Red", "Rendering", "Reranking", "Ring", "Scoring",
-    "Seed", "Setting", "Speed", "Spelling", "Splitting", "String", "Thing", "Thread", "Timing", "Token", "Training",
-    "Writing",
+    "Seed", "Setting", "Showing", "Speed", "Spelling", "Splitting", "String", "Thing", "Thread", "Timing", "Token",
+    "Training", "Writing",
 })  # fmt: skip
 # Participles of irregular verbs, which their ending does not show.
 PARTICIPLES = frozenset({

@@ -45,6 +45,7 @@ class OperationMethods:
     timeline = Call(operations.TIMELINE)
 
     history = CallOn(operations.HISTORY)
+    shown = CallOn(operations.SHOWN)
     diff = Call(operations.DIFF)
     undo = Call(operations.UNDO)
     erase = CallOn(operations.ERASE)
@@ -63,6 +64,7 @@ class OperationMethods:
     facts = Call(operations.FACTS)
     fact_graph = Call(operations.FACT_GRAPH)
     fact_conflicts = Call(operations.FACT_CONFLICTS)
+    decide_conflict = Call(operations.DECIDE_CONFLICT)
     fact_history = Call(operations.FACT_HISTORY)
     delete_fact = CallOn(operations.DELETE_FACT)
     topics = Call(operations.TOPICS)

@@ -21,6 +21,11 @@ AUDIT = "audit"
 LAST_CYCLE = "last_cycle"
 COMPRESS = "compress"
 PROFILE = "profile"
+SHOWN = "shown"
+FACTS = "facts"
+
+# Operations that may change records without versions alone, and that undo takes back by what the journal says of them
+OF_RECORDS = frozenset({FACTS, REVIEW})
 
 # Operations that dropped memories for good, which cannot be undone
 FOR_GOOD = frozenset({EMPTY_TRASH, PURGE})
@@ -46,11 +51,12 @@ BY_TOPIC_NODES = Author("topic nodes")
 BY_SESSIONS = Author("sessions")
 BY_LIFECYCLE = Author("lifecycle")
 BY_RECALL = Author("recall", is_activity=True)
+BY_SHOWN = Author("shown")  # writes down in which answers memories were handed out
 BY_ERASURE = Author(PURGE)  # one that resumes by itself
 
 AUTHORS = {author.name: author for author in (
     BY_NOTES, BY_INTAKE, BY_TRASH, BY_EXPIRY, BY_REPAIR, BY_DOCTOR, BY_LLM, BY_TOPICS,
-    BY_TOPIC_NODES, BY_SESSIONS, BY_LIFECYCLE, BY_RECALL, BY_ERASURE,
+    BY_TOPIC_NODES, BY_SESSIONS, BY_LIFECYCLE, BY_RECALL, BY_SHOWN, BY_ERASURE,
 )}  # fmt: skip
 
 

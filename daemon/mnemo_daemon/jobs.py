@@ -43,6 +43,10 @@ def _jobs_of_memories(s: Services) -> tuple[Job, ...]:
             _once(s.usage_recorder.write), "all that was recalled in 2 seconds",
         ),
         Job(
+            "shown", "Write down in which answers memories were handed out.", _when(s.shown_recorder.is_due),
+            _once(s.shown_recorder.write), "all that was handed out in 2 seconds",
+        ),
+        Job(
             "extraction", "Extract the statements of texts that were stored to be broken up.",
             _when(s.extraction.is_due), s.extraction.run_slice, "0.5 seconds of one text",
         ),

@@ -51,6 +51,7 @@ from mnemo_daemon.models.language.task_runner import CallLog, TaskRunner
 from mnemo_daemon.notes.notes_service import NotesService
 from mnemo_daemon.priority import MachineLoad, QueryPriority
 from mnemo_daemon.retrieval.recall import Recall, UsageRecorder
+from mnemo_daemon.retrieval.shown_recorder import ShownRecorder
 from mnemo_daemon.scheduler import OperationRegistry
 from mnemo_daemon.server.request_metrics import RequestMetrics
 from mnemo_daemon.sessions.resume import ResumeService
@@ -89,6 +90,7 @@ class Services:
     assisted_recall: AssistedRecall
     asked_questions: AskedQuestions
     usage_recorder: UsageRecorder
+    shown_recorder: ShownRecorder
     insert_merger: InsertMerger
     topic_nodes: TopicNodes
     topic_graph: TopicGraph
@@ -188,6 +190,7 @@ class Services:
             is_reading_notes=lambda: self.notes.is_first_scan_running(),
         )  # fmt: skip
         self.usage_recorder = UsageRecorder(self.memories)
+        self.shown_recorder = ShownRecorder(store)
         self.facts = FactService(store, self.views.facts, self.memories)
         self.language_model.use(self.chosen_model("llm"))
         self.llm_calls = CallLog(store)
@@ -337,6 +340,7 @@ class Services:
         if self.is_open:
             self.notes.stop()
             self.usage_recorder.write()
+            self.shown_recorder.write()
             self.topic_nodes.write_recalls()
             self.recall.close()
             self.extraction.close()

@@ -250,6 +250,7 @@ class Fact(Record, frozen=True):
     superseded_by: str = ""  # the id of the fact that ended it
     namespace: str = "default"
     user_id: str = "local"
+    beside: tuple[str, ...] = ()  # ids of facts that hold beside it, as somebody decided: they are no conflict
 
 
 class PendingExtraction(Record, frozen=True):
@@ -312,6 +313,18 @@ class NodeEdge(Record, frozen=True):
     relation: NodeRelation
     at: int  # ms: of its last change
     weight: int = 1  # of co_occurs: the number of recalls in which both nodes were near the query
+
+
+class Showing(Record, frozen=True):
+    """An answer in which a memory was handed out. It has no word of the question, nor of the memory."""
+
+    id: str  # of the answer, which several memories have in common
+    memory: str
+    at: int  # ms
+    operation: str  # that was asked for: recall, context, resume, …
+    by: str  # who asked, as the author of a change is named
+    session_id: str = ""
+    rank: int = 1  # of the memory in the answer, from 1
 
 
 class UsageChange(Record, frozen=True):
@@ -550,6 +563,15 @@ class DropDecision(Record, frozen=True, tag_field="record_type", tag="decision_d
     other: str
 
 
+class PutShowing(Record, frozen=True, tag_field="record_type", tag="showing"):
+    data: Showing
+
+
+class DropShowing(Record, frozen=True, tag_field="record_type", tag="showing_dropped"):
+    id: str
+    memory: str
+
+
 class PutMeta(Record, frozen=True, tag_field="record_type", tag="meta"):
     """A named fact about the whole store: the model in use, the epoch."""
 
@@ -562,7 +584,7 @@ Change = (
     | PutNote | DropNote | PutRoot | DropRoot | PutSkip | DropSkip | PutErasedText | DropErasedText | PutMeta
     | PutLlmCall | DropLlmCall | PutFact | DropFact | PutExtraction | DropExtraction
     | PutSession | DropSession | PutTurnPair | DropTurnPair | PutTopicNode | DropTopicNode
-    | PutNodeEdge | DropNodeEdge | PutCycle | DropCycle | PutDecision | DropDecision
+    | PutNodeEdge | DropNodeEdge | PutCycle | DropCycle | PutDecision | DropDecision | PutShowing | DropShowing
 )  # fmt: skip
 
 

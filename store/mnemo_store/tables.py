@@ -32,6 +32,7 @@ from mnemo_store.records import (
     DropNote,
     DropRoot,
     DropSession,
+    DropShowing,
     DropSkip,
     DropTopicNode,
     DropTrash,
@@ -59,12 +60,14 @@ from mnemo_store.records import (
     PutNote,
     PutRoot,
     PutSession,
+    PutShowing,
     PutSkip,
     PutTopicNode,
     PutTrash,
     PutTurnPair,
     PutUsage,
     Session,
+    Showing,
     Skip,
     TopicNode,
     TrashEntry,
@@ -365,10 +368,16 @@ DECISIONS: Table[LifecycleDecision] = Table(
     parents=(Parent("memory", "memories"), Parent("other", "memories")),
 )  # fmt: skip
 
+SHOWINGS: Table[Showing] = Table(
+    "showings", "showing", Showing, Key(_ID, ("memory", "id"), mark=b">"), PutShowing, DropShowing,
+    other_keys=(Key(("memory", "id"), _ID, mark=b"<"),), parents=(Parent("memory", "memories"),),
+    problems=_not_below_zero("its time or its rank", "at", "rank"), texts=None,
+)  # fmt: skip
+
 _OF_MEMORIES: tuple[Table[Any], ...] = (MEMORIES, VERSIONS, CHANGES, USAGE)
 _OTHERS: tuple[Table[Any], ...] = (
     TRASH, EDGES, NOTES, ROOTS, SKIPS, FORGOTTEN, LLM_CALLS, FACTS, EXTRACTIONS, SESSIONS, TOPIC_NODES, TURN_PAIRS,
-    NODE_EDGES, CYCLES, DECISIONS,
+    NODE_EDGES, CYCLES, DECISIONS, SHOWINGS,
 )  # fmt: skip
 TABLES: tuple[Table[Any], ...] = (*_OF_MEMORIES, *_OTHERS, META)
 

@@ -1,5 +1,6 @@
 """The trace of a recall, through the socket of a real daemon with the real model. SPEC 7.7"""
 
+import math
 import time
 import uuid
 from collections.abc import Iterator
@@ -8,6 +9,8 @@ from typing import Any
 import pytest
 
 from mnemo_client.client import Client
+from mnemo_client.errors import RefusalError
+from mnemo_client.protocol.choices import Ranker
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.retrieval import CandidateTrace, RecallAnswer, RecallTrace
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import CANDIDATES_MIN
@@ -226,3 +229,52 @@ def test_no_explanation_is_a_use(client: Client) -> None:
     while client.get(other).access_count == 0 and time.monotonic() < deadline:  # written behind it
         time.sleep(0.1)
     assert (client.get(other).access_count, client.get(memory).access_count) == (1, 0)
+
+
+def total(each: CandidateTrace) -> float:
+    assert each.groups is not None
+    groups = (each.groups.word, each.groups.sense, each.groups.text, each.groups.near, each.groups.time)
+    return sum(value or 0.0 for value in groups) + each.groups.equal
+
+
+def test_the_groups_of_the_learned_ranker_sum_up_to_the_odds_of_its_score(client: Client) -> None:
+    _, trace = explained(client)
+    first, *others = trace.candidates
+    for each in trace.candidates:
+        assert 1 / (1 + math.exp(-total(each))) == pytest.approx(each.score, abs=2e-4)
+    assert first.groups is not None
+    assert len({each.groups.equal for each in trace.candidates if each.groups is not None}) == 1
+    for other in others:  # the words and the meaning of the question are those of the first alone
+        assert other.groups is not None
+        assert (first.groups.word or 0) > (other.groups.word or 0)
+        assert (first.groups.sense or 0) > (other.groups.sense or 0)
+
+
+@pytest.mark.parametrize("ranker", ["words", "deterministic", "hybrid", "fused", "layered"])
+def test_the_groups_of_a_formula_sum_up_to_what_its_features_add(client: Client, ranker: Ranker) -> None:
+    _, trace = explained(client, ranker=ranker)
+    assert trace.candidates
+    for each in trace.candidates:
+        if not each.adds:  # it has no rank
+            assert each.groups is None
+            continue
+        assert total(each) == pytest.approx(sum(each.adds.values()), abs=1e-4)
+        assert each.groups is not None
+        assert (each.groups.sense is None) == (ranker in ("words", "deterministic"))
+        assert each.groups.near is None
+
+
+def test_why_compares_a_memory_with_another_candidate(client: Client) -> None:
+    client.remember("The ferry is blue.", wait="indexed")
+    answer = client.recall(FERRY, dry=True)
+    first, second = (memory.id for memory in answer.memories[:2])
+    why = client.why(second, FERRY, against=first)
+    assert why.candidate is not None
+    assert why.against is not None
+    assert (why.candidate.id, why.against.id) == (second, first)
+    assert why.comparison is not None
+    assert "of the question's 3 words, the other 3" in why.comparison
+    assert client.why(second, FERRY).comparison is None
+    with pytest.raises(RefusalError) as refused:
+        client.why(second, FERRY, against="00000000")
+    assert refused.value.field == "against"

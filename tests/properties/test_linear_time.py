@@ -204,6 +204,7 @@ RUNS: dict[str, Callable[[str], object]] = {
     "context_block.render_line": lambda text: context_block.render_line(
         context_block.ContextLine("1" * 36, "semantic", "", text, location=(text, text), author="agent")
     ),
+    "context_block.located_lines": lambda text: [*context_block.located_lines(f"a\n{text}\nb", [text])],
     "context_block.listed_line": lambda text: context_block.listed_line("Facts", text.split(",")),
     "resume.fill_profile": lambda text: resume.fill_profile({"Facts": [("1", text), ("2", text)]}),
     "context_block.render_m_block": lambda text: context_block.render_m_block(
@@ -245,7 +246,7 @@ NO_TEXTS = frozenset((
     "english.third_person", "languages.identify_language", "erasure.erase_memory", "erasure.plan_erasure",
     "erasure.plan_without_derived", "erasure.without_chunks", "erasure.without_references",
     "buffer.trash", "review.archive",
-    "explanations.strongest_reasons", "explanations.subject_of",
+    "explanations.strongest_reasons", "explanations.subject_of", "feature_groups.group_sums", "facts.decided_facts",
     "gitignore.match_rules", "import_plan.decide_import",
     "late_interaction.token_weights", "lexicon.alternation", "lexicon.groups", "lexicon.lines", "lexicon.listed",
     "lexicon.meanings",

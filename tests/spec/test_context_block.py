@@ -11,6 +11,7 @@ from mnemo_core.retrieval.context_block import (
     ContextProfile,
     author_of,
     escape_content,
+    located_lines,
     render_block,
     render_cut_block,
     render_m_block,
@@ -198,3 +199,17 @@ def test_M22_the_block_of_M_is_cut_to_whole_lines() -> None:
     assert render_m_block([GREEN, KEY, KEY], "auto", ContextProfile(), len(whole)) == (whole, 3)
     assert render_m_block([GREEN, KEY, KEY], "auto", ContextProfile(), len(whole) - 1) == ("\n".join(lines[:-1]), 2)
     assert render_m_block([GREEN, KEY, KEY], "auto", ContextProfile(), len(lines[0]) + 5) == ("", 0)
+
+
+def test_the_lines_of_a_text_are_found_with_the_parts_that_stand_in_it() -> None:
+    text = "<memory>\n[A] one\n  two\n[A] one\n=== Others ===\n[B] (x) three\n</memory>"
+    parts = ["[A] one\n  two", "[A] one", "[B] (x) three"]
+    found = list(located_lines(text, parts))
+    assert found == [
+        ("<memory>", None), (parts[0], 0), (parts[1], 1), ("=== Others ===", None), (parts[2], 2), ("</memory>", None)
+    ]  # fmt: skip
+    assert "\n".join(line for line, _ in found) == text
+    assert list(located_lines("[A] one", ["[A] one"])) == [("[A] one", 0)]
+    assert list(located_lines("a\n\nb", [])) == [("a", None), ("", None), ("b", None)]
+    with pytest.raises(ValueError, match="substring not found"):
+        list(located_lines(text, ["[C] four"]))

@@ -18,6 +18,7 @@ from mnemo_daemon.errors import Refusal
 from mnemo_daemon.lifecycle.consolidation import consolidation
 from mnemo_daemon.lifecycle.consolidation.review_queue import ReviewQueue
 from mnemo_daemon.maintenance.hard_delete import ChangeOrigin, HardDelete, drop
+from mnemo_daemon.memories.revert import RevertService
 from mnemo_daemon.settings import LifecycleSettings
 from mnemo_store.records import TAGS_MAX, LifecycleDecision, Memory, PutDecision, PutMemory, Usage
 from mnemo_store.store import WriteResult
@@ -259,6 +260,20 @@ def test_what_became_sensitive_while_a_merge_waited_stays_so_in_the_merged_memor
     approved = queue.approve(queue.proposals()[0].id, None, "cli")
     tags = services.services.memory(approved.ids[0]).tags
     assert (len(tags), "sensitive" in tags) == (TAGS_MAX, True)
+
+
+def test_a_rejection_is_undone_and_the_proposal_waits_again(
+    services: ConsolidationServices, queue: ReviewQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, merge)
+    counts(services)
+    before = queue.proposals()
+    _, seq = queue.reject(before[0].id, "cli")
+    assert queue.proposals() == []
+    undone = RevertService(services.store).revert(seq, None, PERSON, dry_run=False)
+    assert undone.what == "review"
+    assert set(undone.ids) == {SHELF.id, KITCHEN.id}
+    assert queue.proposals() == before
 
 
 def test_a_rejected_operation_is_not_proposed_again_until_a_text_changes(

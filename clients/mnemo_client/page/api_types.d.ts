@@ -91,6 +91,7 @@ export interface BulkDeleteAnswer {
   ids: (string)[];
   deleted: number;
   would_delete: number;
+  seq: number | null;
 }
 
 export interface CandidateTrace {
@@ -110,6 +111,7 @@ export interface CandidateTrace {
   dropped: string | null;
   cut: Record<string, number>;
   rerank: number | null;
+  groups: GroupSums | null;
 }
 
 export interface CatalogueModel {
@@ -278,6 +280,7 @@ export interface ContextAnswer {
   abstained: boolean;
   time: QuestionTimeView | null;
   query_cut: boolean;
+  explained: TextExplanation | null;
 }
 
 export interface ContextRequest {
@@ -288,6 +291,7 @@ export interface ContextRequest {
   preferences?: "first" | "inline";
   cut?: "gap" | "none" | null;
   format?: "block" | "m" | null;
+  explain?: boolean;
   namespace?: string | null;
   user_id?: string | null;
   agent_id?: string | null;
@@ -368,6 +372,20 @@ export interface DailyValuesView {
   recall_ms_p95: number | null;
 }
 
+export interface DecideConflictAnswer {
+  facts: (FactView)[];
+  namespace: string;
+  seq: number | null;
+}
+
+export interface DecideConflictRequest {
+  facts: (string)[];
+  keep?: string | null;
+  at?: number | string | null;
+  namespace?: string | null;
+  user_id?: string | null;
+}
+
 export interface DedupeAnswer {
   groups: (GroupView)[];
   merged: number;
@@ -383,6 +401,7 @@ export interface DedupeRequest {
 export interface DeleteAnswer {
   deleted: number;
   id: string;
+  seq: number | null;
 }
 
 export interface DeleteByIdQuery {
@@ -616,6 +635,7 @@ export interface FactConflictsQuery {
 export interface FactDeletedAnswer {
   deleted: number;
   id: string;
+  seq: number | null;
 }
 
 export interface FactGraphAnswer {
@@ -764,6 +784,15 @@ export interface GraphQuery {
   user_id?: string | null;
   limit?: number;
   cursor?: string | null;
+}
+
+export interface GroupSums {
+  word: number | null;
+  sense: number | null;
+  text: number | null;
+  near: number | null;
+  time: number | null;
+  equal: number;
 }
 
 export interface GroupView {
@@ -1067,6 +1096,7 @@ export interface MemoryView {
   note: NoteView | null;
   turn: TurnView | null;
   author: string | null;
+  seq: number | null;
 }
 
 export interface ModelStatus {
@@ -1117,6 +1147,8 @@ export interface NewFactsAnswer {
   conflicts: (ConflictView)[];
   resolved: (FactView)[];
   namespace: string;
+  group: string | null;
+  seq: number | null;
 }
 
 export interface NewMemories {
@@ -1247,6 +1279,7 @@ export interface Patch {
 }
 
 export interface PieceAnswer {
+  seq: number | null;
   related: (string)[];
   repeats: (string)[];
   updates: (string)[];
@@ -1315,6 +1348,7 @@ export interface ProfileUpdateAnswer {
   removed: (string)[];
   group: string;
   namespace: string;
+  seq: number | null;
 }
 
 export interface ProgressEvent {
@@ -1492,6 +1526,7 @@ export interface RecalledMemory {
   note: NoteView | null;
   turn: TurnView | null;
   author: string | null;
+  seq: number | null;
   score: number;
   channels: (string)[];
   best: BestSentence | null;
@@ -1563,6 +1598,7 @@ export interface ReindexRequest {
 }
 
 export interface RememberAnswer {
+  seq: number | null;
   related: (string)[];
   repeats: (string)[];
   updates: (string)[];
@@ -1628,11 +1664,13 @@ export interface ResumeAnswer {
   profile: ResumeSectionView | null;
   others: ResumeSectionView | null;
   degraded: (string)[];
+  explained: TextExplanation | null;
 }
 
 export interface ResumeQuery {
   session_id?: string | null;
   task?: string | null;
+  explain?: boolean;
   namespace?: string | null;
   user_id?: string | null;
   agent_id?: string | null;
@@ -1774,6 +1812,21 @@ export interface SessionsAnswer {
   cursor: string | null;
 }
 
+export interface ShowingView {
+  answer: string;
+  at: number;
+  operation: string;
+  by: string;
+  rank: number;
+  session_id: string | null;
+}
+
+export interface ShownAnswer {
+  shown: (ShowingView)[];
+  total: number;
+  cursor: string | null;
+}
+
 export interface ShutdownAnswer {
   pid: number;
 }
@@ -1874,6 +1927,29 @@ export interface SummarizedSession {
 export interface TagsAnswer {
   tags: Record<string, number>;
   namespace: string;
+}
+
+export interface TextExplanation {
+  lines: (TextLine)[];
+  sections: (TextSection)[];
+}
+
+export interface TextLine {
+  text: string;
+  section: string;
+  tokens: number;
+  memory: string | null;
+  more: (string)[];
+  reason: string | null;
+  weight: number | null;
+  condensed: boolean;
+}
+
+export interface TextSection {
+  name: string;
+  tokens: number;
+  budget: number | null;
+  left_out: Record<string, number>;
 }
 
 export interface ThreadStatus {
@@ -2074,6 +2150,7 @@ export interface VerdictAnswer {
   verdict: "approve" | "reject";
   ids: (string)[];
   group: string | null;
+  seq: number | null;
 }
 
 export interface VerdictRequest {
@@ -2122,6 +2199,8 @@ export interface WhyAnswer {
   channels: (ChannelRank)[];
   candidate: CandidateTrace | null;
   last: CandidateTrace | null;
+  against: CandidateTrace | null;
+  comparison: string | null;
   instead: string | null;
   tokens: number | null;
   answers: number;
@@ -2175,6 +2254,7 @@ export interface WhyRequest {
   dry?: boolean;
   now?: number | string | null;
   id: string;
+  against?: string | null;
 }
 
 /** By method and path: what is sent, and what comes back. */
@@ -2198,6 +2278,7 @@ export interface Operations {
   "GET /v1/tags": { request: ScopedRequest; answer: TagsAnswer };
   "GET /v1/timeline": { request: TimelineQuery; answer: TimelineAnswer };
   "GET /v1/memories/{id}/history": { request: MemoryPartsQuery; answer: HistoryAnswer };
+  "GET /v1/memories/{id}/shown": { request: MemoryPartsQuery; answer: ShownAnswer };
   "GET /v1/diff": { request: DiffQuery; answer: DiffAnswer };
   "POST /v1/undo": { request: UndoRequest; answer: UndoAnswer };
   "POST /v1/memories/{id}/purge": { request: EraseOneRequest; answer: EraseAnswer };
@@ -2216,6 +2297,7 @@ export interface Operations {
   "GET /v1/facts": { request: FactsQuery; answer: FactsAnswer };
   "GET /v1/facts/graph": { request: FactGraphQuery; answer: FactGraphAnswer };
   "GET /v1/facts/conflicts": { request: FactConflictsQuery; answer: FactConflictsAnswer };
+  "POST /v1/facts/conflicts/decide": { request: DecideConflictRequest; answer: DecideConflictAnswer };
   "GET /v1/facts/history": { request: FactHistoryQuery; answer: FactHistoryAnswer };
   "DELETE /v1/facts/{id}": { request: ScopedRequest; answer: FactDeletedAnswer };
   "GET /v1/topics": { request: ScopedRequest; answer: TopicsAnswer };

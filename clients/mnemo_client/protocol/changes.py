@@ -29,6 +29,28 @@ class HistoryAnswer(AnswerBody):
     cursor: str | None = None
 
 
+class ShowingView(AnswerBody):
+    """An answer in which a memory was handed out: of which operation (recall, context, ask, chat, resume, triggers), to
+    whom (as the author of a change), in which session, and the place of the memory in it, from 1. `answer` is the same
+    for all memories of one answer."""
+
+    answer: str
+    at: int
+    operation: str
+    by: str
+    rank: int
+    session_id: str | None = None
+
+
+class ShownAnswer(AnswerBody):
+    """GET /v1/memories/{id}/shown, the latest answer first. `total`: on all pages. Of all memories together, the last
+    20,000 of the last 90 days are kept."""
+
+    shown: list[ShowingView]
+    total: int
+    cursor: str | None = None
+
+
 class DifferenceView(AnswerBody):
     """The difference of one memory between two times; `seq`, `at`, `by` and `what` are of its last change in between.
 

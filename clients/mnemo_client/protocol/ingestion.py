@@ -7,7 +7,16 @@ from msgspec import Meta
 
 from mnemo_client.protocol.choices import Category, Dedup, Kind, Outcome, Relation, TurnRole, Wait
 from mnemo_client.protocol.memories import MemoryView
-from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody, ScopedRequest, ShortText, Time, Unit
+from mnemo_client.protocol.primitives import (
+    AnswerBody,
+    Namespace,
+    RequestBody,
+    ScopedRequest,
+    ShortText,
+    Time,
+    Unit,
+    WriteAnswer,
+)
 
 
 class ScoresView(AnswerBody):
@@ -46,7 +55,7 @@ class StatementView(AnswerBody):
     outcome: Outcome | None = None
 
 
-class IngestDecision(AnswerBody, kw_only=True):
+class IngestDecision(WriteAnswer, kw_only=True):
     """The fields that the answers of every entry point share about one text."""
 
     related: list[str] = []

@@ -14,10 +14,12 @@ from mnemo_client.protocol.primitives import (
     ScopedRequest,
     ShortText,
     Time,
+    WriteAnswer,
 )
 from mnemo_client.protocol.retrieval import FactChainView
 
 FACTS_PER_REQUEST_MAX = 100
+CONFLICT_FACTS_MAX = 32  # of which one request decides
 
 FactPart = Annotated[str, Meta(min_length=1, max_length=512)]  # [G 9]
 Hops = Annotated[int, Meta(ge=1, le=3)]  # [G 9]
@@ -77,13 +79,14 @@ class ConflictView(AnswerBody):
     facts: list[FactView]
 
 
-class NewFactsAnswer(AnswerBody):
+class NewFactsAnswer(WriteAnswer):
     """`facts`: those that were inserted; `conflicts`: in which one of them takes part; `resolved`: that they ended."""
 
     facts: list[FactView]
     conflicts: list[ConflictView]
     resolved: list[FactView]
     namespace: str = "default"
+    group: str | None = None  # the group that undo takes
 
 
 class FactsQuery(ScopedPageQuery):
@@ -130,6 +133,22 @@ class FactConflictsAnswer(AnswerBody):
     namespace: str = "default"
 
 
+class DecideConflictRequest(ScopedRequest):
+    """POST /v1/facts/conflicts/decide. `facts`: ids of facts that contradict each other. `keep`: the one of them that
+    holds; those that say something else end at `at` (null: now). Without it all hold, and are no conflict any more."""
+
+    facts: Annotated[list[str], Meta(min_length=2, max_length=CONFLICT_FACTS_MAX)]
+    keep: str | None = None
+    at: Time | None = None
+
+
+class DecideConflictAnswer(WriteAnswer):
+    """The facts as they stand after the decision."""
+
+    facts: list[FactView]
+    namespace: str = "default"
+
+
 class FactHistoryQuery(ScopedRequest):
     """GET /v1/facts/history."""
 
@@ -144,7 +163,7 @@ class FactHistoryAnswer(AnswerBody):
     namespace: str = "default"
 
 
-class FactDeletedAnswer(AnswerBody):
+class FactDeletedAnswer(WriteAnswer):
     deleted: int
     id: str
 

@@ -6,7 +6,14 @@ from msgspec import Meta
 
 from mnemo_client.protocol.choices import ForecastLayer, ForecastOutcome, Kind, Layer, State
 from mnemo_client.protocol.memories import MemoryView
-from mnemo_client.protocol.primitives import AnswerBody, Namespace, PageQuery, RequestBody, ScopedPageQuery
+from mnemo_client.protocol.primitives import (
+    AnswerBody,
+    Namespace,
+    PageQuery,
+    RequestBody,
+    ScopedPageQuery,
+    WriteAnswer,
+)
 
 Verdict = Literal["approve", "reject"]
 
@@ -120,7 +127,7 @@ class VerdictRequest(RequestBody):
     force: bool = False
 
 
-class VerdictAnswer(AnswerBody):
+class VerdictAnswer(WriteAnswer):
     """POST /v1/review/{id}: the memories that were changed; undo takes the `group` back."""
 
     id: str

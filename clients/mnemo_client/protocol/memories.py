@@ -34,6 +34,7 @@ from mnemo_client.protocol.primitives import (
     ShortText,
     Time,
     Unit,
+    WriteAnswer,
 )
 
 READ_ONLY = frozenset({  # fields that only the daemon sets: 400 `read_only`; `layer` is accepted and ignored
@@ -142,6 +143,7 @@ class MemoryView(AnswerBody):
     note: NoteView | None = None
     turn: TurnView | None = None
     author: str | None = None  # who wrote it, if not the person: `agent NAME`, `imported from TOOL`, `tool output`
+    seq: int | UnsetType | None = UNSET  # in the answer of an edit or a restore: its change; null: nothing was changed
 
 
 class NewMemory(ScopedRequest):
@@ -198,12 +200,12 @@ class Patch(RequestBody):
     if_version: int | UnsetType = UNSET
 
 
-class DeleteAnswer(AnswerBody):
+class DeleteAnswer(WriteAnswer):
     deleted: int
     id: str
 
 
-class BulkDeleteAnswer(AnswerBody):
+class BulkDeleteAnswer(WriteAnswer):
     ids: list[str]
     deleted: int | UnsetType = UNSET
     would_delete: int | UnsetType = UNSET

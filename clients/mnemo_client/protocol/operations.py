@@ -156,6 +156,9 @@ TIMELINE = Operation(
 HISTORY = Operation(
     "GET", "/v1/memories/{id}/history", "Return the versions of a memory, the newest first", changes.HistoryAnswer,
     memories.MemoryPartsQuery)
+SHOWN = Operation(
+    "GET", "/v1/memories/{id}/shown", "Return the answers in which a memory was handed out, the latest first",
+    changes.ShownAnswer, memories.MemoryPartsQuery, for_person=True)
 DIFF = Operation(
     "GET", "/v1/diff", "Return the changes of memories since a time or change", changes.DiffAnswer, changes.DiffQuery)
 UNDO = Operation(
@@ -213,6 +216,9 @@ FACT_GRAPH = Operation(
 FACT_CONFLICTS = Operation(
     "GET", "/v1/facts/conflicts", "Return facts that contradict each other", knowledge.FactConflictsAnswer,
     knowledge.FactConflictsQuery)
+DECIDE_CONFLICT = Operation(
+    "POST", "/v1/facts/conflicts/decide", "Decide which of contradicting facts hold",
+    knowledge.DecideConflictAnswer, knowledge.DecideConflictRequest)
 FACT_HISTORY = Operation(
     "GET", "/v1/facts/history", "Return the facts of a subject, including those that have ended",
     knowledge.FactHistoryAnswer, knowledge.FactHistoryQuery)

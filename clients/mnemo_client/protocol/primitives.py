@@ -51,6 +51,13 @@ class AnswerBody(msgspec.Struct, kw_only=True):
     """An answer body. Unknown fields, as a newer daemon may send, are ignored."""
 
 
+class WriteAnswer(AnswerBody, kw_only=True):
+    """The answer of a write. `seq`: its change, of several the last one, as undo takes it, which takes the `group`
+    where there is one; null: nothing was changed."""
+
+    seq: int | None = None
+
+
 class LaterChange(AnswerBody):
     """A later change of a memory, which keeps an earlier change from being undone."""
 

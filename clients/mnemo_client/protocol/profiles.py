@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from mnemo_client.protocol.choices import Trust
-from mnemo_client.protocol.primitives import AnswerBody, RequestBody, ScopedRequest, ShortText
+from mnemo_client.protocol.primitives import AnswerBody, RequestBody, ScopedRequest, ShortText, WriteAnswer
 
 ENTRIES_PER_LIST_MAX = 100  # that one request writes
 PROJECT_CHARACTERS_MAX = 24  # with `project:` before it, the name is a tag
@@ -96,7 +96,7 @@ class ProfileUpdate(ScopedRequest):
     agent_id: ShortText | None = None
 
 
-class ProfileUpdateAnswer(AnswerBody):
+class ProfileUpdateAnswer(WriteAnswer):
     """The ids of the entries in the order in which they were given, and of those that were removed; undo of the group
     takes the update back."""
 

@@ -156,6 +156,18 @@ class FactChainView(AnswerBody):
     facts: list[FactLink]
 
 
+class GroupSums(AnswerBody):
+    """The contributions of a candidate in `adds` as five sums, without what is equal for all candidates shown, which
+    `equal` has in one sum. A group is null where the ranker does not go by it."""
+
+    word: float | None = None  # the words of the question that it has
+    sense: float | None = None  # how near its meaning is
+    text: float | None = None  # what kind of text it is, who wrote it, how much it matters
+    near: float | None = None  # what stands beside it in its session or note
+    time: float | None = None  # when it happened
+    equal: float = 0.0
+
+
 class CandidateTrace(AnswerBody):
     """A candidate with its scores. `features` are those of the ranker that was used, `adds` their contributions."""
 
@@ -175,10 +187,11 @@ class CandidateTrace(AnswerBody):
     why: list[str]  # the strongest reasons for its rank, in words
     answer: int | None = None  # its rank in this answer, from 1
     # Why it is not in this answer: beyond_top_k, earlier_page, duplicate_content, near_copy, older_value, over_budget,
-    # cut, min_score, no_score, below_sim_threshold, no_similarity, gone, rerank.
+    # cut, min_score, no_score, below_sim_threshold, no_similarity, not_relevant (to a prompt), gone, rerank.
     dropped: str | None = None
     cut: dict[str, float] = {}  # the features of `cut: gap`
     rerank: int | None = None  # the score of `rerank`, 0 (dropped) to 3
+    groups: GroupSums | None = None  # null where `adds` is empty or what it is made of is not known
 
 
 class RecallTrace(AnswerBody):
@@ -225,6 +238,36 @@ class SearchAnswer(AnswerBody):
     cursor: str | None = None  # of /v1/recent: the next page; null at the end
 
 
+class TextLine(AnswerBody):
+    """A line of a text for an agent, with the line breaks of its memory: all lines, joined by line breaks, are the
+    text."""
+
+    text: str
+    section: str
+    tokens: int  # as the budget of its section counts them
+    memory: str | None = None  # the id of the memory that it shows; null: a heading, a topic, a count
+    more: list[str] = []  # ids of further memories in it
+    reason: str | None = None  # why it is there, in words
+    weight: float | None = None  # of a context its score, of a resume the weight of the memory
+    condensed: bool = False  # a shorter form of the memory
+
+
+class TextSection(AnswerBody):
+    """A section of a text for an agent. `left_out`: the numbers of memories that are not in it, by reason."""
+
+    name: str
+    tokens: int
+    budget: int | None = None  # null: it has none
+    left_out: dict[str, int] = {}
+
+
+class TextExplanation(AnswerBody):
+    """Every line of a text for an agent, and its sections."""
+
+    lines: list[TextLine]
+    sections: list[TextSection]
+
+
 class ContextRequest(RecallParameters):
     """POST /v1/context: the block to put before a prompt, by the parameters of a recall. SPEC 11 [L 4]
 
@@ -240,6 +283,7 @@ class ContextRequest(RecallParameters):
     cut: Cut | None = None  # null: gap, unless the profile says otherwise
     # m: the block of [M], with lists of preferences and of memories; null: block, unless the profile says otherwise
     format: Literal["block", "m"] | None = None
+    explain: bool = False  # add `explained`: each line and its reason; nothing is recorded as used or shown
 
 
 class ContextAnswer(AnswerBody):
@@ -252,6 +296,7 @@ class ContextAnswer(AnswerBody):
     abstained: bool = False  # no result is close enough to be an answer
     time: QuestionTimeView | None = None  # the time that the query names
     query_cut: bool = False  # `query` is long: its beginning and end were searched for
+    explained: TextExplanation | None = None
 
 
 class AskRequest(ScopedRequest):
@@ -310,6 +355,7 @@ class WhyRequest(RecallRequest, kw_only=True):
     """POST /v1/why: the parameters of a recall, and the id of a memory. SPEC 7.7"""
 
     id: str
+    against: str | None = None  # the id of another candidate, to compare it with
 
 
 class FailedFilter(AnswerBody):
@@ -346,6 +392,8 @@ class WhyAnswer(AnswerBody):
     channels: list[ChannelRank]
     candidate: CandidateTrace | None = None  # null: it was not found
     last: CandidateTrace | None = None  # the last result of the answer, if this memory is not in it
+    against: CandidateTrace | None = None  # the candidate that it was compared with; null: it was not found
+    comparison: str | None = None  # by what the two differ most, in words
     instead: str | None = None  # the id of the result that it is a copy or an older value of
     tokens: int | None = None  # of its content, if the budget excluded it
     answers: int = 0  # the number of results

@@ -19,7 +19,7 @@ from mnemo_client.protocol.primitives import (
     ShortText,
     Time,
 )
-from mnemo_client.protocol.retrieval import AskAnswer
+from mnemo_client.protocol.retrieval import AskAnswer, TextExplanation
 from mnemo_client.protocol.status import JobStatus
 
 Message = Annotated[str, Meta(min_length=1, max_length=QUESTION_CHARS_MAX)]
@@ -264,6 +264,7 @@ class ResumeAnswer(AnswerBody):
     profile: ResumeSectionView | None = None  # null: it is empty
     others: ResumeSectionView | None = None  # of what did not come from the person or their notes; null: nothing
     degraded: list[str] = []  # `vectors`: there is no embedding model, so the task orders nothing
+    explained: TextExplanation | None = None
 
 
 class TriggersAnswer(AnswerBody):
@@ -319,6 +320,7 @@ class ResumeQuery(ScopeQuery):
 
     session_id: ShortText | None = None
     task: Question | None = None
+    explain: bool = False  # add `explained`: each line and its reason; nothing is recorded as shown
 
 
 class TriggersQuery(ScopeQuery):

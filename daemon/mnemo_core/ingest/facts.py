@@ -16,6 +16,8 @@ from itertools import groupby, islice
 from operator import attrgetter
 from typing import NamedTuple
 
+import msgspec
+
 from mnemo_core.text import lexicon
 from mnemo_core.text.dates.date_words import MONTHS, WEEKDAYS
 from mnemo_core.text.lazy_patterns import lazy_pattern
@@ -108,6 +110,7 @@ def _is_name(word: str) -> bool:
 _COMMON = frozenset((*_SPEAKER, *_NO_NAMES, *english.PREPOSITIONS, *english.DETERMINERS, *english.BE, "", "what", "who",
                      "where", "when", "which", "how", "why", "does", "do", "did", "is", "has", "have"))  # fmt: skip
 
+BESIDE_MAX = 64  # facts that hold beside one, the last that were decided
 CONFLICTS_MAX = 16  # facts that are named as contradicting one fact, the oldest
 
 
@@ -146,8 +149,8 @@ class _Value(NamedTuple):
         return cls(frozenset(each.objects[0].split()), each.trust)
 
     def is_same(self, other: "_Value") -> bool:
-        """Return whether two objects say the same, as far as both go: "Porto" and "Porto in May"."""
-        return self.words <= other.words or other.words <= self.words
+        """Return whether two objects say the same."""
+        return _says_same(self.words, other.words)
 
 
 class Conflict(NamedTuple):
@@ -200,6 +203,7 @@ def resolve_facts(facts: Iterable[GraphFact], at: int) -> list[FactState]:
     are trusted more. Facts whose order is not known (one has no time, or both the same) all stay open.
     """
     begun = sorted((each for each in facts if each.fact.valid_from <= at), key=lambda each: each.fact.id)
+    beside = _values_beside(begun)
     states = {each.fact.id: FactState(each.fact, *_given_end(each.fact, at)) for each in begun}
     compared: dict[tuple[str, str, str], list[GraphFact]] = {}
     for each in begun:
@@ -207,11 +211,30 @@ def resolve_facts(facts: Iterable[GraphFact], at: int) -> list[FactState]:
             compared.setdefault((each.fact.user_id, each.subjects[0], each.attribute), []).append(each)
     for some in compared.values():
         if len(some) > 1:
-            states |= {state.fact.id: state for state in _resolve_values(some)}
+            states |= {state.fact.id: state for state in _resolve_values(some, beside)}
     for each in begun:  # what its memory says has ended, though no fact is known that ended it
         if 0 < each.replaced_at <= at and states[each.fact.id].is_open:
             states[each.fact.id] = FactState(each.fact, max(each.replaced_at, each.fact.valid_from))
     return list(states.values())
+
+
+def decided_facts(facts: Sequence[Fact], kept: str, at: int) -> list[Fact]:
+    """The facts of a conflict that a decision changes, as it makes them. kept: the id of the one that holds, while
+    those that say something else end at `at` (ms), at their own beginning at the earliest; "": all hold together."""
+    values = {each.id: _words_of(each) for each in facts}
+    changed: list[Fact] = []
+    for each in facts:
+        if not kept:
+            others = (other for other in facts if not _says_same(values[other.id], values[each.id]))
+            ids = tuple(dict.fromkeys((*each.beside, *(other.id for other in others))))
+            after = msgspec.structs.replace(each, beside=ids[-BESIDE_MAX:])
+        elif _says_same(values[each.id], values[kept]):
+            continue
+        else:
+            after = msgspec.structs.replace(each, valid_to=max(at, each.valid_from, 1), superseded_by=kept)
+        if after != each:
+            changed.append(after)
+    return changed
 
 
 def conflicts_among(states: Sequence[FactState]) -> list[Conflict]:
@@ -227,19 +250,45 @@ def conflicts_among(states: Sequence[FactState]) -> list[Conflict]:
     ]
 
 
+def _words_of(fact: Fact) -> frozenset[str]:
+    return frozenset(entity_keys(fact.object)[0].split())
+
+
+def _says_same(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Return whether two objects say the same, as far as both go: "Porto" and "Porto in May"."""
+    return one <= other or other <= one
+
+
+def _values_beside(facts: Iterable[GraphFact]) -> frozenset[tuple[frozenset[str], frozenset[str]]]:
+    """The pairs of values, in either order, that hold beside each other, as somebody decided."""
+    known = {each.fact.id: each for each in facts}
+    pairs = set()
+    for each in known.values():
+        for other in filter(None, map(known.get, each.fact.beside)):
+            one, two = _Value.of(each).words, _Value.of(other).words
+            pairs |= {(one, two), (two, one)}
+    return frozenset(pairs)
+
+
 def _given_end(fact: Fact, at: int) -> tuple[int, str]:
     """The end that was stored with a fact, once it has come."""
     return (fact.valid_to, fact.superseded_by) if 0 < fact.valid_to <= at else (0, "")
 
 
-def _resolve_values(facts: Sequence[GraphFact]) -> list[FactState]:
-    """The states of the values of one attribute of one subject. Facts that say the same are compared once."""
+def _resolve_values(
+    facts: Sequence[GraphFact], beside: frozenset[tuple[frozenset[str], frozenset[str]]]
+) -> list[FactState]:
+    """The states of the values of one attribute of one subject. Facts that say the same are compared once. beside: the
+    pairs of values that hold together."""
     ended, began_at = list[FactState](), attrgetter("fact.valid_from")
     undated, open_ = dict[_Value, list[GraphFact]](), dict[_Value, list[GraphFact]]()
     for valid_from, group in groupby(sorted(facts, key=began_at), key=began_at):
         began = [(_Value.of(each), each) for each in group]
         for value in list(open_):
-            later = (one for other, one in began if other.trust <= value.trust and not value.is_same(other))
+            later = (
+                one for other, one in began
+                if other.trust <= value.trust and not value.is_same(other) and (value.words, other.words) not in beside
+            )  # fmt: skip
             if (first := next(later, None)) is not None:
                 ended += [FactState(each.fact, valid_from, first.fact.id) for each in open_.pop(value)]
         for value, each in began:
@@ -247,7 +296,16 @@ def _resolve_values(facts: Sequence[GraphFact]) -> list[FactState]:
     still_open = [(value, each) for some in (undated, open_) for value, found in some.items() for each in found]
     still_open.sort(key=lambda one: one[1].fact.id)
     contradicting = {
-        value: tuple(islice((one.fact.id for other, one in still_open if not value.is_same(other)), CONFLICTS_MAX))
+        value: tuple(
+            islice(
+                (
+                    one.fact.id
+                    for other, one in still_open
+                    if not value.is_same(other) and (value.words, other.words) not in beside
+                ),
+                CONFLICTS_MAX,
+            )
+        )
         for value in dict.fromkeys(value for value, _ in still_open)
     }
     return [*ended, *(FactState(each.fact, conflicts_with=contradicting[value]) for value, each in still_open)]

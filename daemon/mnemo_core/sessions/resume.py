@@ -6,7 +6,9 @@ of its own, each line with its author. A memory is a line as in the context bloc
 line nor a section. What a budget has no room for is condensed, where a language model has done that before, or counted.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -69,10 +71,34 @@ class ResumeTopic(NamedTuple):
 
 
 class ResumeEntry(NamedTuple):
-    """A memory that may stand in a section. short: a shorter form of its content; "" where there is none."""
+    """A memory that may stand in a section. short: a shorter form of its content; "" where there is none. reason: why
+    it may stand there, in words. parts: the ids of further memories in its line."""
 
     line: ContextLine
     short: str = ""
+    reason: str = ""
+    parts: tuple[str, ...] = ()
+
+
+class LineOrigin(NamedTuple):
+    """The memories that a line shows, and why it is there, in words."""
+
+    ids: tuple[str, ...]
+    reason: str
+    is_condensed: bool = False
+
+
+class PlacedLine(NamedTuple):
+    """A line of a resume and the section that it stands in. origin: None where it shows no memory."""
+
+    text: str
+    section: str
+    origin: LineOrigin | None = None
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of the line, as the budgets count them."""
+        return _size(self.text)
 
 
 class ResumeSection(NamedTuple):
@@ -85,6 +111,15 @@ class ResumeSection(NamedTuple):
     left: tuple[str, ...]
     total: int
     parts: tuple[str, ...] = ()  # ids of the memories that a line of several is made of
+    origins: tuple[LineOrigin, ...] = ()  # of the lines
+    budget: int = 0  # tokens
+    left_out: Mapping[str, int] = MappingProxyType({})  # memories that were passed over for another reason than room
+
+    @property
+    def excluded(self) -> dict[str, int]:
+        """The numbers of memories that are not in it, by reason."""
+        over_budget = self.total - len(self.ids) - len(self.condensed)
+        return {**({"over_budget": over_budget} if over_budget > 0 else {}), **self.left_out}
 
 
 class ResumeLists(NamedTuple):
@@ -182,7 +217,15 @@ def fill_section(
             room -= _size(line)
     left = tuple(each.line.id for each in read if each.line.id not in whole)
     total = len(read) if total is None else total
-    return ResumeSection((*whole.values(), *condensed.values()), tuple(whole), tuple(condensed), left, total)
+    entry_of = {each.line.id: each for each in read}
+    origins = (
+        LineOrigin((memory_id, *entry_of[memory_id].parts), entry_of[memory_id].reason, memory_id in condensed)
+        for memory_id in (*whole, *condensed)
+    )
+    return ResumeSection(
+        (*whole.values(), *condensed.values()), tuple(whole), tuple(condensed), left, total, origins=tuple(origins),
+        budget=budget,
+    )  # fmt: skip
 
 
 def fill_profile(lists: Mapping[str, Sequence[tuple[str, str]]]) -> ResumeSection:
@@ -191,9 +234,10 @@ def fill_profile(lists: Mapping[str, Sequence[tuple[str, str]]]) -> ResumeSectio
     lines: list[str] = []
     ids: list[str] = []
     left: list[str] = []
+    origins: list[LineOrigin] = []
     room = PROFILE_TOKENS
     for heading, entries in lists.items():
-        line, texts = "", list[str]()
+        line, texts, before = "", list[str](), len(ids)
         for entry_id, text in entries:
             longer = listed_line(heading, [*texts, text])
             if _size(longer) <= room:
@@ -204,8 +248,11 @@ def fill_profile(lists: Mapping[str, Sequence[tuple[str, str]]]) -> ResumeSectio
                 left.append(entry_id)
         if line:
             lines.append(line)
+            origins.append(LineOrigin(tuple(ids[before:]), f"entries of the profile, {heading.lower()}"))
             room -= _size(line)
-    return ResumeSection(tuple(lines), tuple(ids), (), tuple(left), len(ids) + len(left))
+    return ResumeSection(
+        tuple(lines), tuple(ids), (), tuple(left), len(ids) + len(left), origins=tuple(origins), budget=PROFILE_TOKENS
+    )
 
 
 def relevant_first(sims: NDArray[np.float32], least: float) -> NDArray[np.intp]:
@@ -217,9 +264,11 @@ def relevant_first(sims: NDArray[np.float32], least: float) -> NDArray[np.intp]:
 def joined_sections(sections: Sequence[ResumeSection]) -> ResumeSection:
     """The lines of several sections as one."""
     parts = ([each for section in sections for each in getattr(section, name)]
-             for name in ("lines", "ids", "condensed", "left", "parts"))  # fmt: skip
-    lines, ids, condensed, left, of_lines = map(tuple, parts)
-    return ResumeSection(lines, ids, condensed, left, sum(section.total for section in sections), of_lines)
+             for name in ("lines", "ids", "condensed", "left", "parts", "origins"))  # fmt: skip
+    lines, ids, condensed, left, of_lines, origins = map(tuple, parts)
+    left_out = sum((Counter(section.left_out) for section in sections), Counter[str]())
+    total, budget = sum(section.total for section in sections), sum(section.budget for section in sections)
+    return ResumeSection(lines, ids, condensed, left, total, of_lines, origins, budget, left_out)
 
 
 def tokens_in(section: ResumeSection) -> int:
@@ -238,17 +287,28 @@ def render_resume(
     others: ResumeSection,
 ) -> str:  # fmt: skip
     """The whole text; an empty profile has no section, and neither have others who wrote nothing."""
-    lines = [f"(Working: {working}, Buffer: {buffer})"]
+    return "\n".join(line.text for line in resume_lines(working, buffer, core, recent, lists, profile, others))
+
+
+def resume_lines(
+    working: int, buffer: int, core: ResumeSection, recent: ResumeSection, lists: ResumeLists, profile: ResumeSection,
+    others: ResumeSection,
+) -> list[PlacedLine]:  # fmt: skip
+    """The lines of the text, each with its section and what it shows."""
+    lines = [PlacedLine(f"(Working: {working}, Buffer: {buffer})", "head")]
     sections = {"Core": core, **({"Profile": profile} if profile.total else {}), "Recent": recent}
     for name, section in sections.items():
-        lines += [f"=== {name} ({section.total}) ===", *_section_lines(section)]
+        lines.append(PlacedLine(f"=== {name} ({section.total}) ===", name.lower()))
+        lines += _section_lines(section, name.lower())
     own = [topic for topic in lists.topics if topic.is_own]
     if own:
-        lines += [f"=== Topics ({lists.topic_total}) ===", *map(_topic_line, own)]
-    lines += _trigger_line(lists.triggers)
-    of_others = _section_lines(others)
-    of_others += [_topic_line(topic) for topic in lists.topics if not topic.is_own] + _trigger_line(lists.of_others)
-    return "\n".join([*lines, OTHERS_HEADING, *of_others] if of_others else lines)
+        lines.append(PlacedLine(f"=== Topics ({lists.topic_total}) ===", "topics"))
+        lines += (PlacedLine(_topic_line(topic), "topics") for topic in own)
+    lines += (PlacedLine(line, "triggers") for line in _trigger_line(lists.triggers))
+    of_others = _section_lines(others, "others")
+    further = [_topic_line(topic) for topic in lists.topics if not topic.is_own] + _trigger_line(lists.of_others)
+    of_others += (PlacedLine(line, "others") for line in further)
+    return [*lines, PlacedLine(OTHERS_HEADING, "others"), *of_others] if of_others else lines
 
 
 def fitting_topics(topics: Sequence[ResumeTopic]) -> list[ResumeTopic]:
@@ -270,9 +330,10 @@ def tokens_of(text: str) -> int:
     return estimate_tokens([text])[0]
 
 
-def _section_lines(section: ResumeSection) -> list[str]:
+def _section_lines(section: ResumeSection, name: str) -> list[PlacedLine]:
     more = section.total - len(section.ids) - len(section.condensed)
-    return [*section.lines, *([f"(+{more} more)"] if more else [])]
+    lines = [PlacedLine(line, name, origin) for line, origin in zip(section.lines, section.origins, strict=True)]
+    return [*lines, *([PlacedLine(f"(+{more} more)", name)] if more else [])]
 
 
 def _trigger_line(names: Sequence[str]) -> list[str]:

@@ -106,7 +106,7 @@ class AskApi(Resource):
             answer_question, asked.text, recalled, services.llm_tasks, asked.until, is_cancelled, asked.earlier,
             on_sentence,
         )  # fmt: skip
-        await self._recall.note_shown(request, recalled.hits, asked.asked.session_id)
+        await self._recall.note_shown(request, "ask", recalled.hits, asked.asked.session_id, is_dry=is_dry)
         self._remember_question(asked, answered)
         resolved = asked.text if asked.text != asked.asked.question else None
         answer = response_codec.ask_answer(answered, recalled, namespace, roots, resolved)

@@ -12,6 +12,7 @@ from mnemo_client.protocol.sessions import (
 from mnemo_core.sessions.resume import ResumeSection, tokens_of
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import access, request_codec, response_codec
+from mnemo_daemon.api.explained_texts import explain_resume
 from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.retrieval.question import Hit
 from mnemo_daemon.server.router import Reply, Request
@@ -36,8 +37,10 @@ class ContextApi(Resource):
         with services.priority.query_running():
             relevance = services.recall.relevance_to(task) if task else None
             resume = services.resume.resume(wanted, query.session_id, relevance)
-        if access.counts_use(request):
+        if access.counts_use(request) and not query.explain:
             services.ingest.record_shown(query.session_id or "", resume.shown)
+            ids = [memory_id for memory_id, _ in resume.shown]
+            services.shown_recorder.record("resume", access.caller_of(request).name, query.session_id or "", ids)
         return ResumeAnswer(
             text=resume.text, total_tokens=tokens_of(resume.text), working=resume.working, buffer=resume.buffer,
             core=_section_view(resume.core), recent=_section_view(resume.recent),
@@ -46,6 +49,7 @@ class ContextApi(Resource):
             others=_section_view(resume.others) if resume.others.total else None,
             triggers=[*resume.lists.triggers, *resume.lists.of_others], namespace=access.namespace_of(request),
             degraded=["vectors"] if task and relevance is None else [],
+            explained=explain_resume(resume, services.resume.weights) if query.explain else None,
         )  # fmt: skip
 
     @handles(operations.TRIGGERS)
@@ -55,6 +59,8 @@ class ContextApi(Resource):
         found = services.resume.triggers(self._filter(request, query), action, query.limit)
         if access.counts_use(request):
             services.usage_recorder.record([Hit(each, 1.0, 1.0, ("trigger",)) for each in found])
+            by = access.caller_of(request).name
+            services.shown_recorder.record("triggers", by, "", [each.memory.id for each in found])
         roots = services.root_paths()
         views = [response_codec.memory_view(each, roots) for each in found]
         return TriggersAnswer(action=action, count=len(views), memories=views, namespace=access.namespace_of(request))

@@ -72,7 +72,7 @@ class ConversationApi(Resource):
             earlier if text != message else (),
         )  # fmt: skip
         services.asked_questions.add(session, text, answered.text)
-        await self._recall.note_shown(request, sources.hits, scope.session_id)
+        await self._recall.note_shown(request, "chat", sources.hits, scope.session_id)
         replied = await self._store(request, scope, "agent", answered.kept_text)
         resolved = text if text != message else None
         answer = response_codec.ask_answer(answered, sources, scope.namespace, services.root_paths(), resolved)

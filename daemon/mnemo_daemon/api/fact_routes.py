@@ -7,6 +7,8 @@ from msgspec import UNSET
 from mnemo_client.protocol import operations
 from mnemo_client.protocol.knowledge import (
     ConflictView,
+    DecideConflictAnswer,
+    DecideConflictRequest,
     FactConflictsAnswer,
     FactConflictsQuery,
     FactDeletedAnswer,
@@ -55,19 +57,21 @@ class FactsApi(Resource):
         for memory_id, fact in attached:
             by_memory.setdefault(memory_id, []).append(fact)
         await self._workers.run(self._facts.check, by_memory, caller)  # before anything is written
-        stated: list[tuple[str, StatedFact]] = []
+        stated, seq = list[tuple[str, StatedFact]](), 0
         for submission, result in zip(apart, await services.ingest.ingest(apart, caller, group), strict=True):
             if isinstance(result, Refusal):
                 raise result
             stated += [(result.decision.memory.id, fact) for fact in submission.facts or ()]
+            seq = max(seq, result.seq)
         if attached:
-            await self._workers.run(self._facts.attach, by_memory, caller, group)
+            seq = max(seq, await self._workers.run(self._facts.attach, by_memory, caller, group))
             stated += attached
         await services.wait_until_open()  # a write may have found the disk failing
         made = await self._workers.run(self._facts.inserted, stated, scope)
         return Reply(NewFactsAnswer(
             facts=[_view(each) for each in made.facts], conflicts=self._conflicts(made.conflicts, scope),
             resolved=[_view(each) for each in made.resolved], namespace=access.namespace_of(request),
+            seq=seq or None, group=group if seq else None,
         ), 201)  # fmt: skip
 
     @handles(operations.FACTS)
@@ -106,6 +110,20 @@ class FactsApi(Resource):
         conflicts = await self._workers.run(self._conflicts, found, scope)
         return Reply(FactConflictsAnswer(conflicts=conflicts, namespace=access.namespace_of(request)))
 
+    @handles(operations.DECIDE_CONFLICT)
+    async def decide(self, request: Request) -> Reply:
+        asked: DecideConflictRequest = request.ask
+        namespace = access.writable_namespace(request)
+        scope = self._scope(request, asked.user_id)
+        at = scope.now if asked.at is None else parse_past_time(asked.at, "at", scope.now)
+        if asked.at is not None and asked.keep is None:
+            raise bad_value("`at` is when the others ended: name the fact to `keep`", "at")
+        found, seq = await self._workers.run(
+            self._facts.decide, asked.facts, asked.keep, at, scope, access.caller_of(request)
+        )
+        await self._services.wait_until_open()
+        return Reply(DecideConflictAnswer(facts=list(map(_view, found)), seq=seq or None, namespace=namespace))
+
     @handles(operations.FACT_HISTORY)
     async def history(self, request: Request) -> Reply:
         query: FactHistoryQuery = request.query
@@ -117,9 +135,9 @@ class FactsApi(Resource):
     async def delete(self, request: Request) -> Reply:
         query: ScopedRequest = request.query
         fact_id, scope = request.path["id"], self._scope(request, query.user_id)
-        await self._workers.run(self._facts.delete, fact_id, scope, access.caller_of(request))
+        seq = await self._workers.run(self._facts.delete, fact_id, scope, access.caller_of(request))
         await self._services.wait_until_open()
-        return Reply(FactDeletedAnswer(deleted=1, id=fact_id))
+        return Reply(FactDeletedAnswer(deleted=1, id=fact_id, seq=seq or None))
 
     @property
     def _facts(self) -> FactService:

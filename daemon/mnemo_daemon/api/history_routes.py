@@ -7,6 +7,8 @@ from mnemo_client.protocol.changes import (
     DiffAnswer,
     DiffQuery,
     HistoryAnswer,
+    ShowingView,
+    ShownAnswer,
     UndoAnswer,
     UndoRequest,
 )
@@ -37,6 +39,24 @@ class HistoryApi(Resource):
         return Reply(
             HistoryAnswer(versions=[response_codec.version(row, roots) for row in rows], cursor=cursor or None)
         )
+
+    @handles(operations.SHOWN)
+    async def shown(self, request: Request) -> Reply:
+        query: MemoryPartsQuery = request.query
+        memory_id = self._services.memories.resolve(request.path["id"], access.caller_of(request))
+        found = await self._workers.run(self._services.shown_recorder.of_memory, memory_id)
+        behind = [each for each in found if query.cursor is None or each.id < query.cursor]
+        page = behind[: query.limit]
+        views = [
+            ShowingView(
+                answer=each.id, at=each.at, operation=each.operation, by=each.by, rank=each.rank,
+                session_id=each.session_id or None,
+            )
+            for each in page
+        ]  # fmt: skip
+        return Reply(ShownAnswer(
+            shown=views, total=len(found), cursor=page[-1].id if len(behind) > len(page) else None
+        ))  # fmt: skip
 
     @handles(operations.UNDO)
     async def undo(self, request: Request) -> Reply:

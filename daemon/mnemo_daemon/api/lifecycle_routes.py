@@ -113,12 +113,13 @@ class LifecycleApi(Resource):
         if asked.verdict == "reject":
             if asked.text is not None:
                 raise bad_value("`text` is for an operation that is approved", "text")
-            return VerdictAnswer(id=queue.reject(proposal, by), verdict="reject")
+            rejected, seq = queue.reject(proposal, by)
+            return VerdictAnswer(id=rejected, verdict="reject", seq=seq)
         text = None if asked.text is None else request_codec.clean_text(asked.text, "text")
         if text == "":
             raise bad_value("`text` is empty", "text")
         done = queue.approve(proposal, text, by, is_forced=asked.force)
-        return VerdictAnswer(id=done.proposal, verdict="approve", ids=list(done.ids), group=done.group)
+        return VerdictAnswer(id=done.proposal, verdict="approve", ids=list(done.ids), group=done.group, seq=done.seq)
 
     def _audited(self, request: Request) -> AuditPlanAnswer:
         namespaces = access.listed_namespaces(request)

@@ -123,7 +123,7 @@ class MemoriesApi(Resource):
         future = self._memories.edit(request.path["id"], fields, if_version, caller)
         done = await asyncio.wrap_future(future)
         await self._services.wait_until_open()  # a write may have found the disk failing
-        return Reply(self._view(done.result))
+        return Reply(msgspec.structs.replace(self._view(done.result), seq=done.seq or None))
 
     @handles(operations.DELETE)
     async def delete(self, request: Request) -> Reply:
@@ -131,7 +131,7 @@ class MemoriesApi(Resource):
         memory_id = self._memories.resolve(request.path["id"], caller)
         future = self._memories.delete([memory_id], request.query.why, caller)
         done = await asyncio.wrap_future(future)
-        return Reply(DeleteAnswer(deleted=len(done.result), id=memory_id))
+        return Reply(DeleteAnswer(deleted=len(done.result), id=memory_id, seq=done.seq or None))
 
     @handles(operations.DELETE_MANY)
     async def delete_many(self, request: Request) -> Reply:
@@ -154,7 +154,7 @@ class MemoriesApi(Resource):
             raise Refusal(422, "refused", message, field="confirm")
         future = self._memories.delete(ids, "deleted by filter", access.caller_of(request))
         done = await asyncio.wrap_future(future)
-        return Reply(BulkDeleteAnswer(ids=done.result, deleted=len(done.result)))
+        return Reply(BulkDeleteAnswer(ids=done.result, deleted=len(done.result), seq=done.seq or None))
 
     async def _delete_ids(self, request: Request, query: DeleteQuery) -> Reply:
         if any(getattr(query, name) for name in ListFilter.__struct_fields__):
@@ -164,7 +164,7 @@ class MemoriesApi(Resource):
         if not query.confirm:
             return Reply(BulkDeleteAnswer(ids=ids, would_delete=len(ids)))
         done = await asyncio.wrap_future(self._memories.delete(ids, "deleted", caller))
-        return Reply(BulkDeleteAnswer(ids=done.result, deleted=len(done.result)))
+        return Reply(BulkDeleteAnswer(ids=done.result, deleted=len(done.result), seq=done.seq or None))
 
     @handles(operations.RESTORE)
     @handles(operations.RESTORE_FROM_TRASH)
@@ -172,7 +172,7 @@ class MemoriesApi(Resource):
         future = self._memories.restore(request.path["id"], access.caller_of(request))
         done = await asyncio.wrap_future(future)
         await self._services.wait_until_open()  # a write may have found the disk failing
-        return Reply(self._view(done.result))
+        return Reply(msgspec.structs.replace(self._view(done.result), seq=done.seq or None))
 
     @handles(operations.TRASH)
     async def trash(self, request: Request) -> Reply:

@@ -109,7 +109,9 @@ class ProfilesApi(Resource):
             raise bad_value("name at least one entry to write or to remove", "remove")
         owner = Owner(access.writable_namespace(request), asked.user_id or "local")
         written = self._services.profiles.update(owner, updates, removed, caller)
-        return ProfileUpdateAnswer(ids=written.ids, removed=removed, group=written.group, namespace=owner.namespace)
+        return ProfileUpdateAnswer(
+            ids=written.ids, removed=removed, group=written.group, seq=written.seq or None, namespace=owner.namespace
+        )
 
     def _updates(self, request: Request, caller: Caller) -> Iterator[EntryUpdate]:
         """The entries of an update, checked. Raises a Refusal that names the field."""

@@ -1,6 +1,7 @@
 """The routes of questions: recall, why, search by words, and the context block. SPEC 7, 13"""
 
 import asyncio
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -18,13 +19,14 @@ from mnemo_client.protocol.retrieval import (
 from mnemo_core.documents.chunking import estimate_tokens
 from mnemo_core.ingest.memory_role import says_nothing
 from mnemo_core.ingest.policies import OWN_POLICY
-from mnemo_core.lifecycle.profiles import ProfilePlace, place_of_entry
+from mnemo_core.lifecycle.profiles import place_of_entry
 from mnemo_core.retrieval import context_block
 from mnemo_core.retrieval.context_block import ContextProfile, author_of, grouped, listed_line
 from mnemo_core.retrieval.result_selection import PREFERENCES_SHARE
 from mnemo_core.text.query_features import question_of_prompt
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import access, request_codec, response_codec
+from mnemo_daemon.api.explained_texts import M_LISTS, ContextBlock, explain_context
 from mnemo_daemon.api.request_codec import query_time
 from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.api.workers import WorkerPool
@@ -39,10 +41,6 @@ T = TypeVar("T")
 
 # Threads for questions: more than can wait for the language model, so that one too many is answered without it at once.
 ANSWERERS = WAITING_MAX + 8
-
-
-# The lists of the user's profile in the context block of M, besides the preferences. [M22]
-M_LISTS = (ProfilePlace("stable_facts"), ProfilePlace("do_not_assume"))
 
 
 class RecallApi(Resource):
@@ -64,7 +62,7 @@ class RecallApi(Resource):
         recalled = await self.recalled(
             question, dry=is_dry, is_cancelled=self._services.stopped.is_set, by_person=access.is_person(request)
         )
-        await self.note_shown(request, recalled.hits, asked.session_id)
+        await self.note_shown(request, "recall", recalled.hits, asked.session_id, is_dry=is_dry)
         namespace, roots = access.namespace_of(request), self._services.root_paths()
         return Reply(response_codec.recall_answer(question, recalled, namespace, roots))
 
@@ -72,9 +70,11 @@ class RecallApi(Resource):
     async def why(self, request: Request) -> Reply:
         asked: WhyRequest = request.ask
         question = self._question(request, asked)
-        memory_id = self._services.memories.resolve(asked.id, access.caller_of(request), "id")
+        resolve, caller = self._services.memories.resolve, access.caller_of(request)
+        memory_id = resolve(asked.id, caller, "id")
+        against = "" if asked.against is None else resolve(asked.against, caller, "against")
         with self._services.priority.query_running():
-            diagnosis = await self._workers.run(self._services.recall.why, question, memory_id)
+            diagnosis = await self._workers.run(self._services.recall.why, question, memory_id, against)
         diagnosis.namespace = access.namespace_of(request)
         return Reply(diagnosis)
 
@@ -124,17 +124,22 @@ class RecallApi(Resource):
         profile: list[Memory] = []
         if asked.format == "m" and question.as_of is None:
             profile, question = await self._workers.run(self._profile_of, question)
-        is_dry = asked.dry or question.as_of is not None or not access.counts_use(request)
+        is_dry = asked.dry or asked.explain or question.as_of is not None or not access.counts_use(request)
         recalled = await self.recalled(question, dry=is_dry, is_cancelled=self._services.stopped.is_set)
         listed_texts = {content_hash(memory.content) for memory in profile}
         hits = grouped(
             [hit for hit in recalled.hits if content_hash(hit.details.memory.content) not in listed_texts],
             lambda hit: author_of(hit.details.memory),
         )
-        block, kept, listed = await self._workers.run(
+        made = await self._workers.run(
             self._context_block, request, recalled, hits, profile, asked, bool(question.unasked)
         )
+        block, kept, listed = made.text, made.kept, made.listed
+        explained = None
+        if asked.explain:
+            explained = explain_context(made, recalled.trace, len(hits) - len(kept), question.token_budget)
         return ContextAnswer(
+            explained=explained,
             block=block, total_tokens=sum(hit.tokens for hit in kept) + _tokens_of(listed),
             cut=len(kept) < len(hits) or recalled.tokens_needed > 0, abstained=recalled.abstained,
             memories=[*(memory.id for memory in listed), *(hit.details.memory.id for hit in kept)],
@@ -162,10 +167,10 @@ class RecallApi(Resource):
     def _context_block(
         self, request: Request, recalled: RecallOutcome, hits: Sequence[Hit], profile: Sequence[Memory],
         asked: ContextRequest, is_unasked: bool,
-    ) -> tuple[str, Sequence[Hit], Sequence[Memory]]:  # fmt: skip
-        """The block, the hits that are in it, as many of the first as its characters allow, and the entries of the
-        profile. is_unasked: its lines have no number that says nothing to a model."""
-        root_paths = self._services.root_paths()
+    ) -> ContextBlock:  # fmt: skip
+        """The block with as many of the first hits as its characters allow. is_unasked: its lines have no number that
+        says nothing to a model."""
+        root_paths, rendered = self._services.root_paths(), list[str]()
         if asked.format == "m":
             items = [response_codec.context_item(hit) for hit in hits]
             lists = [tuple(each.content for each in profile if place_of_entry(each) == place) for place in M_LISTS]
@@ -176,25 +181,43 @@ class RecallApi(Resource):
             shown = [place for place, texts in zip(M_LISTS, lists, strict=True)
                      if listed_line(place.heading, texts) in lines]  # fmt: skip
             profile = [each for each in profile if place_of_entry(each) in shown]
+            rendered = [context_block.render_item(item) for item in items[:count]]
         else:
             shown_lines = [response_codec.context_line(hit, root_paths) for hit in hits]
             if is_unasked:
                 shown_lines = [context_block.without_numbers(line) for line in shown_lines]
+            dates = asked.dates or "all"
             block, count = context_block.render_cut_block(
-                shown_lines, asked.max_chars, dates=asked.dates or "all", ids=asked.ids,
+                shown_lines, asked.max_chars, dates=dates, ids=asked.ids,
                 time=recalled.time.text if recalled.time is not None else "",
             )  # fmt: skip
+            if asked.explain:
+                rendered = [context_block.render_line(line, dates=dates, ids=asked.ids) for line in shown_lines[:count]]
         kept = hits[:count]
-        self._record_shown(request, [*profile, *(hit.details.memory for hit in kept)], asked.session_id)
-        return block, kept, profile
+        if not asked.explain:
+            memories = [*profile, *(hit.details.memory for hit in kept)]
+            self._record_shown(request, "context", memories, asked.session_id, is_dry=asked.dry)
+        return ContextBlock(block, kept, profile, rendered)
 
-    async def note_shown(self, request: Request, hits: Sequence[Hit], session_id: str | None) -> None:
-        """Record what is handed out, so that it is not stored as news when it comes back. SPEC 5.5a"""
-        await self._workers.run(self._record_shown, request, [hit.details.memory for hit in hits], session_id)
+    async def note_shown(
+        self, request: Request, operation: str, hits: Sequence[Hit], session_id: str | None, *, is_dry: bool = False
+    ) -> None:
+        """Record what is handed out, so that it is not stored as news when it comes back (SPEC 5.5a), and so that a
+        person learns who got it, unless it is dry."""
+        memories = [hit.details.memory for hit in hits]
+        await self._workers.run(
+            functools.partial(self._record_shown, request, operation, memories, session_id, is_dry=is_dry)
+        )
 
-    def _record_shown(self, request: Request, memories: Sequence[Memory], session_id: str | None) -> None:
-        if access.counts_use(request):
-            self._services.ingest.record_shown(session_id or "", [(memory.id, memory.content) for memory in memories])
+    def _record_shown(
+        self, request: Request, operation: str, memories: Sequence[Memory], session_id: str | None, *, is_dry: bool
+    ) -> None:
+        if not access.counts_use(request):
+            return
+        self._services.ingest.record_shown(session_id or "", [(memory.id, memory.content) for memory in memories])
+        if not is_dry:
+            ids = [memory.id for memory in memories]
+            self._services.shown_recorder.record(operation, access.caller_of(request).name, session_id or "", ids)
 
     async def recalled(
         self, question: Question, *, dry: bool, is_cancelled: Callable[[], bool] | None = None, by_person: bool = False

@@ -196,6 +196,7 @@ def ingest_fields(took: IngestResult, *, explain: bool) -> dict[str, Any]:
     by_relation["perhaps_updates"] = [each.id for each in decision.relations if each.is_same_slot]
     fields: dict[str, Any] = {**by_relation, "outcome": decision.outcome, "masked": list(took.submission.masked)}
     fields["reason"] = decision.reason or None
+    fields["seq"] = took.seq or None if decision.outcome != "duplicate" else None  # a use is not undone
     scores = item.scores
     if scores is not None and (explain or decision.reason):
         rounded = (round(value, 4) for value in scores[:3])

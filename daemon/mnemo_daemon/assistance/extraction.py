@@ -293,7 +293,7 @@ class InsertMerger:
     def run_slice(self) -> bool:
         """Have the model write one text of two, and store it; return whether there is more."""
         try:
-            _, item, decision = self._merged.popleft()
+            _, item, decision, _ = self._merged.popleft()
         except IndexError:  # an erasure cleared them
             return False
         result = self._tasks.run(INSERT_MERGE, TaskInputs(decision.merged_texts), is_cancelled=self._is_closing)

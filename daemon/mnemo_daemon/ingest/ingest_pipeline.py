@@ -43,7 +43,7 @@ from mnemo_daemon.times import utc_offset
 from mnemo_store.batches import batched
 from mnemo_store.errors import StoreError
 from mnemo_store.records import text_hash
-from mnemo_store.store import Store
+from mnemo_store.store import Store, WriteReceipt
 
 T = TypeVar("T")
 
@@ -81,6 +81,7 @@ class IngestResult(NamedTuple):
     submission: Submission
     item: IngestItem
     decision: Decision
+    seq: int = 0  # of the change that wrote it; 0: nothing was changed
 
 
 class _TextFindings(NamedTuple):
@@ -101,13 +102,14 @@ class _IngestContext:
     analysis: _TextFindings | None = None
     rows: Rows | None = None  # its vectors, once they are there
     outcome: Decision | Refusal | None = None  # None: not written yet, or left out
+    seq: int = 0
 
     def result(self) -> IngestResult | Refusal:
         """The result of the finished pipeline."""
         assert self.outcome is not None, "every text is written or refused"
         if isinstance(self.outcome, Refusal):
             return self.outcome
-        return IngestResult(self.submission, self.item, self.outcome)
+        return IngestResult(self.submission, self.item, self.outcome, self.seq)
 
 
 class _PendingVectors(NamedTuple):
@@ -217,8 +219,8 @@ class IngestPipeline:
             await self.run_on_thread(size, self._score, some, embedding, caller)
             accepted = [each for each in some if each.outcome is None]
             outcomes = await self._write([each.item for each in accepted], caller, group)
-            for each, outcome in zip(accepted, outcomes, strict=True):
-                each.outcome = outcome
+            for each, (outcome, seq) in zip(accepted, outcomes, strict=True):
+                each.outcome, each.seq = outcome, seq
             await self.run_on_thread(size, self._record_written, some, embedding)
         return [each.result() for each in contexts]
 
@@ -248,13 +250,17 @@ class IngestPipeline:
         if new:
             self._memories.record_use(new)
 
-    async def _write(self, items: Sequence[IngestItem], caller: Caller, group: str) -> list[Decision | Refusal]:
+    async def _write(
+        self, items: Sequence[IngestItem], caller: Caller, group: str
+    ) -> list[tuple[Decision | Refusal, int]]:
+        """Write the items; return each outcome with the seq of its change."""
         if len(items) == 1 and not group:
             group = "" if items[0].is_seen else self._store.new_id()  # what comes later is undone with it
-            return [(await asyncio.wrap_future(self._memories.write_one(items[0], caller, group))).result]
+            done = await asyncio.wrap_future(self._memories.write_one(items[0], caller, group))
+            return [(done.result, done.seq)]
         made: dict[str, str] = {}
         ahead: list[tuple[int, asyncio.Future[Any] | StoreError]] = []
-        settled: list[Decision | Refusal] = []
+        settled: list[tuple[Decision | Refusal, int]] = []
         for some in batched(items, INGESTED_PER_WRITE):
             if len(ahead) == SLICES_AHEAD:
                 settled += await _slice_results(*ahead.pop(0))
@@ -446,15 +452,17 @@ def _cancel_rest(job: "Future[None]", futures: Mapping[bytes, "Future[Rows | Non
             future.set_result(None)
 
 
-async def _slice_results(length: int, written: "asyncio.Future[Any] | StoreError") -> list[Decision | Refusal]:
-    """The decisions of a slice; where it failed, a refusal for each item."""
+async def _slice_results(
+    length: int, written: "asyncio.Future[WriteReceipt[list[Decision | Refusal]]] | StoreError"
+) -> list[tuple[Decision | Refusal, int]]:
+    """The decisions of a slice with the seq of its change; where it failed, a refusal for each item."""
     try:
         if isinstance(written, StoreError):
             raise written
-        decided: list[Decision | Refusal] = (await written).result
+        done = await written
     except StoreError as error:
         refusal = refusal_of(error)
         if refusal is None:
             raise
-        return [refusal] * length
-    return decided
+        return [(refusal, 0)] * length
+    return [(each, done.seq) for each in done.result]

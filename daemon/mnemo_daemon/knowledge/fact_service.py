@@ -13,6 +13,7 @@ from mnemo_core.ingest.facts import (
     Conflict,
     FactState,
     conflicts_among,
+    decided_facts,
     entity_key,
     find_chains,
     predicate_key,
@@ -22,10 +23,11 @@ from mnemo_core.ingest.trust import OWNER, lowest_trust
 from mnemo_core.ingest.write_plan import PendingSnapshot, StatedFact, put_facts
 from mnemo_core.text.syntax import english
 from mnemo_daemon.errors import Refusal
+from mnemo_daemon.history_names import FACTS
 from mnemo_daemon.indexing.fact_index import HOLDING_STATES, WITHDRAWN_STATES, FactIndex, FactScope
-from mnemo_daemon.memories.memory_service import ADD, ID_DIGITS_MIN, Caller, MemoryService
+from mnemo_daemon.memories.memory_service import ID_DIGITS_MIN, Caller, MemoryService
 from mnemo_store.backend import Snapshot
-from mnemo_store.records import Change, DropEdge, DropFact, Fact, Memory
+from mnemo_store.records import Change, DropEdge, DropFact, Fact, Memory, PutFact
 from mnemo_store.store import Store, WriteResult
 
 START_ENTITIES_MAX = 8  # from which chains begin where a name is understood as several
@@ -109,29 +111,20 @@ class FactService:
         """These facts as they stand now."""
         return self._listed(facts, scope, scope.now)
 
-    def delete(self, fact_id: str, scope: FactScope, caller: Caller) -> None:
+    def delete(self, fact_id: str, scope: FactScope, caller: Caller) -> int:
         """Remove a fact, by its id or 8 or more digits of its end; its memory stays, and replaces nothing any more
-        where this was all that it states.
+        where this was all that it states. Return the seq of the change.
 
         Raises a Refusal: 404 for one that the request does not see, 409 for digits of several, 422 for one of a memory
         that the caller cannot speak for.
         """
-        seen = self._index.all(scope, (*HOLDING_STATES, *WITHDRAWN_STATES))
-        digits = fact_id.replace("-", "")
-        meant = [fact for fact in seen if fact.id == fact_id] or [
-            fact for fact in seen if len(digits) >= ID_DIGITS_MIN and fact.id.replace("-", "").endswith(digits)
-        ]
-        if not meant:
-            raise Refusal(404, "not_found", f"there is no fact {fact_id!r}")
-        if len(meant) > 1:
-            raise Refusal(409, "ambiguous_id", f"{fact_id!r} could be {len(meant)} facts: give more digits")
-        fact = meant[0]
+        fact = _meant(fact_id, self._index.all(scope, (*HOLDING_STATES, *WITHDRAWN_STATES)), "id")
         change = DropFact(id=fact.id, memory=fact.memory)
 
         def decide(snapshot: Snapshot) -> WriteResult[None]:
             stated = snapshot.facts(fact.memory)
             if fact.id not in {each.id for each in stated}:
-                return WriteResult((), None, "rm")
+                return WriteResult((), None, FACTS)
             if (memory := snapshot.memory(fact.memory)) is not None:
                 _refuse_lower_trust(memory, caller)
             edges = snapshot.edges(fact.memory) if len(stated) == 1 else ()
@@ -140,9 +133,41 @@ class FactService:
                 for edge in edges if edge.relation == "updates" and edge.source == fact.memory
             ]  # fmt: skip
             changes: list[Change] = [change, *dropped]
-            return WriteResult(changes, None, "rm")
+            return WriteResult(changes, None, FACTS)
 
-        self._store.transact(decide, by=caller.name).result()
+        return self._store.transact(decide, by=caller.name).result().seq
+
+    def decide(
+        self, fact_ids: Sequence[str], keep: str | None, at: int, scope: FactScope, caller: Caller
+    ) -> tuple[list[ListedFact], int]:
+        """Decide a conflict: `keep` holds and what says something else ended at a time (ms); None: all hold together.
+        Return the facts as they stand then, and the seq of the change.
+
+        Raises a Refusal: 404 for a fact that the request does not see, 409 where they do not contradict each other, 422
+        for one of a memory that the caller cannot speak for.
+        """
+        seen = self._index.all(scope)
+        facts = [_meant(each, seen, f"facts[{place}]") for place, each in enumerate(fact_ids)]
+        kept = "" if keep is None else _meant(keep, facts, "keep").id
+        conflicting = [{fact.id for fact in each.facts} for each in self.conflicts("", "", scope)]
+        if not any({fact.id for fact in facts} <= ids for ids in conflicting):
+            raise Refusal(409, "conflict", "these facts do not contradict each other: read the conflicts again")
+        changed = decided_facts(facts, kept, at)
+
+        def decide(snapshot: Snapshot) -> WriteResult[None]:
+            for fact in facts:
+                if fact not in snapshot.facts(fact.memory):
+                    raise Refusal(
+                        409, "conflict", f"the fact {fact.id} was changed meanwhile: read the conflicts again"
+                    )
+            for fact in changed:
+                if (memory := snapshot.memory(fact.memory)) is not None:
+                    _refuse_lower_trust(memory, caller)
+            return WriteResult([PutFact(data=fact) for fact in changed], None, FACTS)
+
+        seq = self._store.transact(decide, by=caller.name).result().seq
+        by_id = {fact.id: fact for fact in (*facts, *changed)}
+        return self.listed(list(by_id.values()), scope), seq
 
     def check(self, memory_ids: Iterable[str], caller: Caller) -> None:
         """Raise a Refusal for a memory of which the caller can store no facts."""
@@ -150,18 +175,18 @@ class FactService:
             for memory_id in memory_ids:
                 _required(snapshot, memory_id, caller)
 
-    def attach(self, stated: Mapping[str, Sequence[StatedFact]], caller: Caller, group: str = "") -> None:
-        """Store facts of existing memories, by their ids. Raises a Refusal for a memory that is gone or hidden, or that
-        the caller cannot speak for."""
+    def attach(self, stated: Mapping[str, Sequence[StatedFact]], caller: Caller, group: str = "") -> int:
+        """Store facts of existing memories, by their ids; return the seq of the change. Raises a Refusal for a memory
+        that is gone or hidden, or that the caller cannot speak for."""
 
         def decide(snapshot: Snapshot) -> WriteResult[None]:
             pending = PendingSnapshot(snapshot)
             for memory_id, facts in stated.items():
                 memory = _required(snapshot, memory_id, caller)
                 pending.apply(put_facts(memory, memory.content, facts, pending, self._store.new_id))
-            return WriteResult(pending.changes, None, ADD, group)
+            return WriteResult(pending.changes, None, FACTS, group)
 
-        self._store.transact(decide, by=caller.name).result()
+        return self._store.transact(decide, by=caller.name).result().seq
 
     def inserted(self, stated: Sequence[tuple[str, StatedFact]], scope: FactScope) -> InsertedFacts:
         """The outcome for facts that were just stored, each with the id of its memory."""
@@ -189,6 +214,19 @@ class FactService:
             elif unborn:
                 found.append(ListedFact(FactState(fact), "open"))
         return found
+
+
+def _meant(text: str, facts: Iterable[Fact], field: str) -> Fact:
+    """The fact that an id, or 8 or more digits of its end, names. Raises a Refusal."""
+    seen, digits = list(facts), text.replace("-", "")
+    meant = [fact for fact in seen if fact.id == text] or [
+        fact for fact in seen if len(digits) >= ID_DIGITS_MIN and fact.id.replace("-", "").endswith(digits)
+    ]
+    if not meant:
+        raise Refusal(404, "not_found", f"there is no fact {text!r}", field=field)
+    if len(meant) > 1:
+        raise Refusal(409, "ambiguous_id", f"{text!r} could be {len(meant)} facts: give more digits", field=field)
+    return meant[0]
 
 
 def _refuse_lower_trust(memory: Memory, caller: Caller) -> None:

@@ -75,10 +75,12 @@ class EntryUpdate(NamedTuple):
 
 
 class UpdateResult(NamedTuple):
-    """The ids of the entries that were written, in the order in which they were given, and the group of the change."""
+    """The ids of the entries that were written, in the order in which they were given, and the group and seq of the
+    change."""
 
     ids: list[str]
     group: str
+    seq: int = 0  # 0: nothing was changed
 
 
 class LiftResult(NamedTuple):
@@ -171,7 +173,8 @@ class ProfileService:
                 pending.apply(authorised_changes(gone, pending, caller.trust))
             return WriteResult(pending.changes, written, PROFILE, group)
 
-        return self._store.transact(decide, by=caller.name).result().result
+        done = self._store.transact(decide, by=caller.name).result()
+        return done.result._replace(seq=done.seq)
 
     def _updated(
         self, snapshot: PendingSnapshot, owner: Owner, update: EntryUpdate, index: EntryIndex,

@@ -45,12 +45,17 @@ def present_strengths(column: Callable[[str], NDArray[Any]], epoch: int) -> NDAr
 
 def by_weight(columns: AttributeStore, rows: Numbers, epoch: int) -> Numbers:
     """The rows by weight in an epoch, the greatest first; then by importance, the newer, and id. [G34]"""
-    names = "repetition_count", "access_count", "kind", "layer", "state"
-    strength = present_strengths(lambda name: columns.values(name, rows), epoch)
-    weight = decay_ranker.weight(strength, *(columns.values(name, rows) for name in names))
+    weight = weights_of(columns, rows, epoch)
     ties = columns.values("id_low", rows), columns.values("id_high", rows), -columns.values("event_at", rows)
     ordered: Numbers = rows[np.lexsort((*ties, -columns.values("importance", rows), -weight))]
     return ordered
+
+
+def weights_of(columns: AttributeStore, rows: Numbers, epoch: int) -> NDArray[np.float64]:
+    """The weights of memories in an epoch: their strength, and how often they were said and used. SPEC 7.4"""
+    names = "repetition_count", "access_count", "kind", "layer", "state"
+    strength = present_strengths(lambda name: columns.values(name, rows), epoch)
+    return decay_ranker.weight(strength, *(columns.values(name, rows) for name in names))
 
 
 class _Cache(NamedTuple):

@@ -22,7 +22,16 @@ from mnemo_core.ingest.mutations import PlannedRevert
 from mnemo_core.retrieval import versions as timeline
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.errors import Refusal, bad_value
-from mnemo_daemon.history_names import BY_INTAKE, BY_NOTES, CONSOLIDATE, FOR_GOOD, LAST_CYCLE, REVIEW, author_of
+from mnemo_daemon.history_names import (
+    BY_INTAKE,
+    BY_NOTES,
+    CONSOLIDATE,
+    FOR_GOOD,
+    LAST_CYCLE,
+    OF_RECORDS,
+    REVIEW,
+    author_of,
+)
 from mnemo_daemon.memories.as_of import VERSIONS_A_SLICE, HistoryReader
 from mnemo_daemon.memories.memory_service import (
     Caller,
@@ -31,6 +40,12 @@ from mnemo_daemon.memories.memory_service import (
     detached_from_note,
     is_visible,
     place_of,
+)
+from mnemo_daemon.memories.record_revert import (
+    RecordChange,
+    memories_of,
+    read_record_changes,
+    reverted_records,
 )
 from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
@@ -122,13 +137,15 @@ class RevertService:
             if any(entry.what in FOR_GOOD for entry in chosen.values()):
                 raise Refusal(422, "refused", "what left the trash, or was forgotten, is gone for good")
             ids = list(dict.fromkeys(memory_id for entry in chosen.values() for memory_id in entry.ids))
-            changed = self._plan(chosen, ids, caller)
+            records = self._records({seq: entry for seq, entry in chosen.items() if not entry.ids}, caller)
+            changed = self._plan(chosen, ids, caller) if ids else []
             undone = RevertResult(list(chosen), chosen[max(chosen)].what, changed)
-            if dry_run:
-                return undone
-            if len(changed) <= REVERTED_PER_WRITE:
-                return undone._replace(made=self._restore(chosen, changed, caller, "", of_cycle))
-            return self._in_slices(undone, chosen, caller, of_cycle)
+            if not dry_run and len(changed) <= REVERTED_PER_WRITE:
+                made = self._restore(chosen, changed, caller, "", of_cycle, records)
+                undone = undone._replace(made=made)
+            elif not dry_run:
+                undone = self._in_slices(undone, chosen, caller, of_cycle, records)
+            return undone._replace(ids=list(dict.fromkeys((*changed, *memories_of(records)))))
         except Refusal as refusal:
             if seq is None and group is None and refusal.code == "refused":
                 refusal.message += self._last_possible(caller)
@@ -141,7 +158,7 @@ class RevertService:
                 entry = snapshot.entry(seq)
             if entry is None and seq > 0:
                 self._history.require_kept(seq - 1)
-            if entry is None or not entry.ids:
+            if entry is None or not (entry.ids or _is_of_records(entry)):
                 raise Refusal(404, "not_found", f"change {seq} changed no memory", field="seq")
             return [(seq, entry), *self._completions(seq, entry)]
         if group is not None:
@@ -157,10 +174,12 @@ class RevertService:
         """The changes that somebody made and nobody took back, newest first: for an agent, its own."""
         taken: set[int] = set()
         for number, entry in self._history.changes(max(0, self._store.seq - REVERT_SEARCH)):
-            if number in taken or not author_of(entry.by).is_asked_for or not entry.ids:
+            if number in taken or not author_of(entry.by).is_asked_for:
                 continue
             if undoes := timeline.undone_seqs(entry.what):
                 taken |= undoes
+            elif not (entry.ids or _is_of_records(entry)):
+                continue
             elif caller.trust == "user" or entry.by == caller.name:
                 yield number, entry
 
@@ -170,7 +189,10 @@ class RevertService:
             chosen = self._of_group(entry.group) if entry.group else [(number, entry)]
             ids = list(dict.fromkeys(memory_id for _, each in chosen for memory_id in each.ids))
             with suppress(Refusal):
-                if not any(each.what in FOR_GOOD for _, each in chosen) and self._plan(dict(chosen), ids, caller):
+                self._records({seq: each for seq, each in chosen if not each.ids}, caller)
+                if not any(each.what in FOR_GOOD for _, each in chosen) and (
+                    not ids or self._plan(dict(chosen), ids, caller)
+                ):
                     return f"; the last change that can be undone is {number} ({entry.what})"
         return ""
 
@@ -202,8 +224,8 @@ class RevertService:
 
     def _of_group(self, group: str) -> list[tuple[int, ChangeEntry]]:
         """All of it: others may have written in between."""
-        rows = [(seq, entry) for seq, entry in self._history.changes(0) if entry.group == group and entry.ids]
-        return rows[::-1]
+        rows = [(seq, entry) for seq, entry in self._history.changes(0) if entry.group == group]
+        return [(seq, entry) for seq, entry in reversed(rows) if entry.ids or _is_of_records(entry)]
 
     def _completions(self, seq: int, entry: ChangeEntry) -> list[tuple[int, ChangeEntry]]:
         """The later changes by which ingestion completed a change: they are no obstacle to its revert, but a part of
@@ -240,11 +262,27 @@ class RevertService:
             raise RevertConflict(message, done[:LATER_SHOWN])
         return changed
 
+    def _records(self, chosen: Chosen, caller: Caller) -> list[RecordChange]:
+        """The changes of records by transactions that changed no memory. Raises a Refusal where something stands in the
+        way."""
+        if not chosen:
+            return []
+        if caller.trust != "user" and any(entry.by != caller.name for entry in chosen.values()):
+            raise Refusal(404, "not_found", "there is no change that you could undo")
+        records = read_record_changes(self._store, chosen)
+        with self._store.snapshot() as snapshot:
+            reverted_records(snapshot, records, caller)
+        return records
+
     def _restore(
-        self, chosen: Chosen, ids: Sequence[str], caller: Caller, group: str, of_cycle: Cycle | None = None
-    ) -> int:
-        """Revert these memories in one write turn, and with the last ones what else a cycle did; return its seq."""
-        of_these = {seq: entry for seq, entry in chosen.items() if not set(entry.ids).isdisjoint(ids)}
+        self, chosen: Chosen, ids: Sequence[str], caller: Caller, group: str, of_cycle: Cycle | None = None,
+        records: Sequence[RecordChange] = (),
+    ) -> int:  # fmt: skip
+        """Revert these memories in one write turn, and with the last ones what else was changed; return its seq."""
+        of_these = {
+            seq: entry for seq, entry in chosen.items()
+            if not set(entry.ids).isdisjoint(ids) or (records and not entry.ids)
+        }  # fmt: skip
 
         def decide(snapshot: Snapshot) -> WriteResult[None]:
             looked = _plan_revert(snapshot, of_these, ids, caller)
@@ -253,26 +291,37 @@ class RevertService:
                     f"changed again since: {_shown_conflicts(looked.later)}", looked.later[:LATER_SHOWN]
                 )
             changes = authorised_changes(
-                _changes(snapshot, of_these, looked.rows), snapshot, caller.trust, put_back=True
+                _changes(snapshot, of_these, looked.rows) if ids else (), snapshot, caller.trust, put_back=True
             )
+            if records:
+                changes += reverted_records(snapshot, records, caller)
             if of_cycle is not None:
                 changes += _cycle_changes(snapshot, of_cycle, chosen, looked.rows)
             return WriteResult(changes, None, timeline.undo_label(of_these), group)
 
         return self._store.transact(decide, by=caller.name).result().seq
 
-    def _in_slices(self, undone: RevertResult, chosen: Chosen, caller: Caller, of_cycle: Cycle | None) -> RevertResult:
+    def _in_slices(
+        self, undone: RevertResult, chosen: Chosen, caller: Caller, of_cycle: Cycle | None,
+        records: Sequence[RecordChange],
+    ) -> RevertResult:  # fmt: skip
         group, made = self._store.new_id(), 0
         restored = 0
         for some in batched(undone.ids, REVERTED_PER_WRITE):
             try:
                 is_last = restored + len(some) == len(undone.ids)
-                made = self._restore(chosen, some, caller, group, of_cycle if is_last else None) or made
+                rest = (of_cycle, records) if is_last else (None, ())
+                made = self._restore(chosen, some, caller, group, *rest) or made
             except RevertConflict as error:
                 so_far = f"{restored} of {len(undone.ids)} were put back before that (group {group})"
                 raise RevertConflict(f"{error.message}; {so_far}", error.later) from error
             restored += len(some)
         return undone._replace(made=made, group=group)
+
+
+def _is_of_records(entry: ChangeEntry) -> bool:
+    """Return whether a transaction that changed no memory may be undone by its records, or undid such a one."""
+    return entry.what in OF_RECORDS or bool(timeline.undone_seqs(entry.what))
 
 
 def _plan_revert(snapshot: Snapshot, chosen: Chosen, ids: Sequence[str], caller: Caller) -> _PlannedRevert:

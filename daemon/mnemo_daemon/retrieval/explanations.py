@@ -5,7 +5,7 @@ It is made from the context of the recall afterwards: an answer without `explain
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -19,12 +19,14 @@ from mnemo_client.protocol.retrieval import (
     FactChainView,
     FactLink,
     FilterCount,
+    GroupSums,
     RecallTrace,
 )
 from mnemo_core.ingest.facts import FactChain
 from mnemo_core.retrieval import explanations
 from mnemo_core.retrieval.explanations import ReasonInputs
-from mnemo_core.retrieval.ranking import origin_features
+from mnemo_core.retrieval.ranking import feature_groups, origin_features, rankers
+from mnemo_core.retrieval.ranking.feature_groups import Group
 from mnemo_core.retrieval.ranking.rankers import MS_AN_HOUR
 from mnemo_core.retrieval.ranking.ranking_features import FeatureTable
 from mnemo_daemon.indexing.commit_indexes import words_of
@@ -62,11 +64,13 @@ class _Columns(NamedTuple):
 
 
 class _Contributions(NamedTuple):
-    """Candidates with the same features: their places among all, the features, and what each adds."""
+    """Candidates with the same features: their places among all, the features, what each adds, and what is added to
+    all of them in any case."""
 
     rows: NDArray[np.intp]
     features: _Columns
     adds: _Columns
+    always: float = 0.0
 
 
 class FilterEntry(NamedTuple):
@@ -211,10 +215,12 @@ class Explainer:
             stages_ms=context.timer.stages,
         )
 
-    def candidates(self, context: RecallContext, ids: Sequence[str], asked: str = "") -> list[CandidateTrace]:
+    def candidates(
+        self, context: RecallContext, ids: Sequence[str], asked: Collection[str] = ()
+    ) -> list[CandidateTrace]:
         """By rank, then those that have none, by relevance. ids: of all candidates.
 
-        The features are reported of the answers, of the first candidates, and of the memory with the id `asked`.
+        The features are reported of the answers, of the first candidates, and of the memories with the ids `asked`.
         """
         scored, found, candidates, page = context.scored, context.found, context.candidates, context.page
         scores, relevance, sims, words, importance = (
@@ -230,10 +236,12 @@ class Explainer:
         ranks = {row: rank for rank, row in enumerate(context.rows, start=1)}
         shown = {
             *context.rows[:FEATURES_MAX],
-            *(row for row, each in enumerate(ids) if each == asked or each in answers),
+            *(row for row, each in enumerate(ids) if each in asked or each in answers),
         }
         why, features, adds = dict[int, list[str]](), dict[int, Named](), dict[int, Named]()
+        sums = dict[int, GroupSums]()
         for each in self._contributions(context):
+            sums |= _group_sums(each, rankers.groups_of(scored.ranker), shown)
             rows = each.rows.tolist()
             why |= zip(
                 rows, explanations.strongest_reasons(*each.adds, [reason_inputs[row] for row in rows]), strict=True
@@ -254,6 +262,7 @@ class Explainer:
                 channels=found.channels_of(row),
                 features=features.get(row, {}),
                 adds=adds.get(row, {}),
+                groups=sums.get(row),
                 holds=held[row],
                 why=why.get(row, []),
                 answer=answers.get(ids[row]),
@@ -302,18 +311,20 @@ class Explainer:
         first = np.flatnonzero(context.found.rounds == 0)
         terms = origin_features.origin_contributions(learned.terms)
 
-        def of(rows: NDArray[np.intp], table: FeatureTable, adds: FeatureTable) -> _Contributions:
+        def of(rows: NDArray[np.intp], table: FeatureTable, adds: FeatureTable, bias: float) -> _Contributions:
             more = (*learned.terms.names, FEW)
             count, few = (np.full((len(rows), 1), value) for value in (len(first), learned.few))
             features = _columns((*table.names, *more), table.values, learned.terms.values[rows], count)
-            return _Contributions(first[rows], features, _columns((*adds.names, *more), adds.values, terms[rows], few))
+            added = _columns((*adds.names, *more), adds.values, terms[rows], few)
+            return _Contributions(first[rows], features, added, bias + learned.few)
 
         weights, others = self._weights, np.setdiff1d(np.arange(len(first)), learned.rows)
         table, second = FeatureTable(learned.first.names, learned.first.values[others]), learned.second
-        found = [of(others, table, FeatureTable(weights.first.names, weights.first.contributions(table)))]
+        added = FeatureTable(weights.first.names, weights.first.contributions(table))
+        found = [of(others, table, added, weights.first.bias)]
         if second is not None:
             added = FeatureTable(weights.second.names, weights.second_contributions(second))
-            found.append(of(learned.rows, second, added))
+            found.append(of(learned.rows, second, added, weights.second_bias))
         return found
 
 
@@ -357,6 +368,21 @@ def _columns(names: tuple[str, ...], *parts: NDArray[Any]) -> _Columns:
 
 def _stacked(values: Mapping[str, NDArray[Any]]) -> _Columns:
     return _columns(tuple(values), np.stack(list(values.values()), axis=1))
+
+
+def _group_sums(each: _Contributions, groups: Mapping[str, Group], shown: set[int]) -> dict[int, GroupSums]:
+    """By row, the contributions of those that are shown in groups; empty where a group is not known."""
+    places = [place for place, row in enumerate(each.rows.tolist()) if row in shown]
+    columns = [place for place, name in enumerate(each.adds.names) if name != FEW]
+    names = [each.adds.names[place] for place in columns]
+    grouped = feature_groups.group_sums(names, each.adds.values[np.ix_(places, columns)], groups)
+    if grouped is None:
+        return {}
+    equal = round(grouped.equal + each.always, DIGITS)
+    return {
+        int(each.rows[place]): GroupSums(**dict(zip(feature_groups.GROUPS, sums, strict=True)), equal=equal)
+        for place, sums in zip(places, map(_rounded, grouped.sums), strict=True)
+    }
 
 
 def _rounded(values: NDArray[Any]) -> list[Any]:

@@ -113,10 +113,11 @@ class Recall:
             _agenda_time(context.question),
         )  # fmt: skip
 
-    def why(self, question: Question, memory_id: str) -> WhyAnswer:
-        """Explain why this memory is, or is not, among the answers. Raises a Refusal (404) for no such memory."""
+    def why(self, question: Question, memory_id: str, against: str = "") -> WhyAnswer:
+        """Explain why this memory is, or is not, among the answers, also by comparing it with another candidate, by its
+        id. Raises a Refusal (404) for no such memory."""
         context = self.run(question._replace(explain=True))
-        diagnosis = self._why.diagnose(context, memory_id)
+        diagnosis = self._why.diagnose(context, memory_id, against)
         diagnosis.degraded, diagnosis.took_ms = list(context.degraded), round(context.took_ms, 3)
         return diagnosis
 

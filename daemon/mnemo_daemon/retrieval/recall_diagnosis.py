@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mnemo_client.protocol.choices import Verdict
 from mnemo_client.protocol.retrieval import CandidateTrace, ChannelRank, FailedFilter, WhyAnswer
+from mnemo_core.retrieval.ranking.feature_groups import GROUPS, ComparedHit, comparison
 from mnemo_core.retrieval.ranking.rankers import RANKER_TABLE
 from mnemo_core.retrieval.result_selection import is_copy
 from mnemo_core.text.canonical import canonical_form
@@ -58,8 +59,9 @@ class RecallDiagnosis:
         self._explainer = explainer
         self._count = count
 
-    def diagnose(self, context: RecallContext, memory_id: str) -> WhyAnswer:
-        """Diagnose the recall. Raises a Refusal (404) where there is no such memory."""
+    def diagnose(self, context: RecallContext, memory_id: str, against: str = "") -> WhyAnswer:
+        """Diagnose the recall, and compare the memory with another candidate, by its id. Raises a Refusal (404) where
+        there is no such memory."""
         with self._store.snapshot() as snapshot:
             number = context.corpus.number(snapshot, memory_id)
             memory = context.corpus.memory(snapshot, number) if number is not None else None
@@ -72,7 +74,7 @@ class RecallDiagnosis:
         held = [word for term, word in words.items() if term in terms]
         missing = [word for term, word in words.items() if term not in terms]
         ids = context.corpus.ids(context.found.numbers)
-        traces = {each.id: each for each in self._explainer.candidates(context, ids, memory_id)}
+        traces = {each.id: each for each in self._explainer.candidates(context, ids, {memory_id, against})}
         own = traces.get(memory_id) if asked.row is not None else None
         verdict, reason = _verdict(asked, own, hurdles)
         diagnosis = WhyAnswer(
@@ -89,6 +91,11 @@ class RecallDiagnosis:
             made = [traces[hit.details.memory.id] for hit in context.page.hits if hit.details.memory.id in traces]
             diagnosis.last = made[-1] if made else None
         diagnosis.sentence = sentence(diagnosis, asked)
+        diagnosis.against = traces.get(against)
+        if own is not None and diagnosis.against is not None:
+            one, other = _compared(own), _compared(diagnosis.against)
+            if one is not None and other is not None:
+                diagnosis.comparison = comparison(one, other, len(words))
         return diagnosis
 
     def _failed_filters(self, asked: DiagnosedRecall) -> list[FailedFilter]:
@@ -150,6 +157,13 @@ class RecallDiagnosis:
         if one is None or two is None:
             return None
         return float((one.astype(np.float32) @ two.astype(np.float32).T).max())
+
+
+def _compared(trace: CandidateTrace) -> ComparedHit | None:
+    """A candidate as it is compared; None where its contributions are not known."""
+    if trace.groups is None:
+        return None
+    return ComparedHit(len(trace.holds), trace.similarity, {name: getattr(trace.groups, name) for name in GROUPS})
 
 
 def sentence(diagnosis: WhyAnswer, asked: DiagnosedRecall) -> str:

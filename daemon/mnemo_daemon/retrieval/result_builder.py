@@ -205,9 +205,12 @@ class ResultBuilder:
         if asked is not None and serving is not None and question.excerpt_query not in ("", question.query):
             asked = self._embedding.encode_query_tokens(serving.embedder, question.excerpt_query)
         with self._store.snapshot() as snapshot:
+            irrelevant = dict[int, str]()
             reader = CandidateReader(snapshot, context.corpus, found.numbers[context.rows], serving, self.tokens)
             if question.unasked and question.as_of is None:
-                rows = self._relevant(context, rows, snapshot)
+                ranked, rows = rows, self._relevant(context, rows, snapshot)
+                if question.explain:
+                    irrelevant = dict.fromkeys(found.numbers[sorted({*ranked} - {*rows})].tolist(), "not_relevant")
                 corpus = context.corpus
                 is_said = corpus.column("trust", corpus.numbers) == TRUSTS.index("user")
                 numbers = corpus.numbers[is_said].astype(np.intp)
@@ -239,7 +242,13 @@ class ResultBuilder:
                 hits = _with_replacements(hits, reader, snapshot)
         abstained = question.is_cut and not rows
         return ResultPage(
-            hits, tokens, selected.tokens_needed, abstained, selected.dropped, evidence, selected.uncompared
+            hits,
+            tokens,
+            selected.tokens_needed,
+            abstained,
+            {**selected.dropped, **irrelevant},
+            evidence,
+            selected.uncompared,
         )
 
     def _relevant(self, context: RecallContext, rows: list[int], snapshot: Snapshot) -> list[int]:

@@ -6,7 +6,7 @@ kept in memory alone.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from mnemo_core.sessions.resume import (
     READ_MAX,
     RECENT_TOKENS,
     RELEVANT_MIN,
+    PlacedLine,
     RepetitionFilter,
     ResumeEntry,
     ResumeLists,
@@ -38,11 +39,12 @@ from mnemo_core.sessions.resume import (
     recent_since,
     relevant_first,
     render_resume,
+    resume_lines,
     tokens_in,
 )
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.lifecycle.profile_service import Entries
-from mnemo_daemon.memories.memory_columns import Numbers, Relevance, RoleReader, by_weight
+from mnemo_daemon.memories.memory_columns import Numbers, Relevance, RoleReader, by_weight, weights_of
 from mnemo_daemon.memories.memory_service import MemoryDetails, details_of
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.retrieval.candidates.corpus_builder import permitted_mask
@@ -76,6 +78,10 @@ class Resume(NamedTuple):
     others: ResumeSection
     lists: ResumeLists
     shown: list[tuple[str, str]]
+
+    def lines(self) -> list[PlacedLine]:
+        """Return the lines of the text, each with its section and what it shows."""
+        return resume_lines(self.working, self.buffer, self.core, self.recent, self.lists, self.profile, self.others)
 
 
 class ResumeService:
@@ -133,13 +139,15 @@ class ResumeService:
                 core = core[relevant_first(relevance(core), CORE_RELEVANT_MIN)]
                 recent = recent[relevant_first(relevance(recent), RELEVANT_MIN)]
             first = by_weight(columns, rows[is_core & ~is_own], epoch_of(snapshot))
-            core_section = fill_section(
-                self._memories(snapshot, columns.ids(core[:READ_MAX]), shown), len(core), CORE_TOKENS
-            )
-            entries = self._changes(snapshot, columns, recent[:READ_MAX], managed, shown)
+            near = "" if relevance is None else ", near the task before"
+            entries = self._memories(snapshot, columns.ids(core[:READ_MAX]), shown, f"core, strongest first{near}")
+            core_section = fill_section(entries, len(core), CORE_TOKENS)
+            entries = self._changes(snapshot, columns, recent[:READ_MAX], managed, shown, f"changed lately{near}")
             recent_section = fill_section(entries, len(recent), RECENT_TOKENS)
             of_others = np.concatenate((first, later))
-            entries = self._memories(snapshot, columns.ids(of_others[:READ_MAX]), shown)
+            entries = self._memories(
+                snapshot, columns.ids(of_others[:READ_MAX]), shown, "of others, core before recent"
+            )
             budget = others_budget(core_section, profile, recent_section)
             others = fill_section(entries, len(of_others), budget)
         with self._lock:
@@ -163,9 +171,12 @@ class ResumeService:
             own = RoleSections(self._roles, snapshot, columns, rows[is_own], namespace, repetitions, shown, relevance)
             known = own.known()
             rest = by_weight(columns, core[columns.is_own(core)], epoch_of(snapshot))
-            entries = (each for each in self._memories(snapshot, columns.ids(rest[:READ_MAX]), shown)
-                       if each.line.id not in known.ids and repetitions.accepts(each.line.content))  # fmt: skip
+            found = self._memories(snapshot, columns.ids(rest[:READ_MAX]), shown, "core, strongest first")
+            entries = (
+                each for each in found if each.line.id not in known.ids and repetitions.accepts(each.line.content)
+            )
             core_section = joined_sections([known, fill_section(entries, None, CORE_TOKENS - tokens_in(known))])
+            core_section = core_section._replace(budget=max(CORE_TOKENS, known.budget))
             recent = own.recent(RECENT_TOKENS)
             of_others = RoleSections(
                 self._roles, snapshot, columns, rows[~is_own], namespace, repetitions, shown, relevance
@@ -248,7 +259,18 @@ class ResumeService:
         lists = {place.heading: [(each.id, each.content) for each in some] for place, some in entries.items()}
         return fill_profile(lists), [each for some in lists.values() for each in some]
 
-    def _memories(self, snapshot: Snapshot, ids: list[str], shown: list[tuple[str, str]]) -> Iterator[ResumeEntry]:
+    def weights(self, ids: Sequence[str]) -> dict[str, float]:
+        """Return the present weights of memories, by their ids."""
+        columns = self._views.attributes
+        with self._store.snapshot() as snapshot:
+            numbers = {each: number for each in ids if (number := snapshot.number(each)) is not None}
+            epoch = epoch_of(snapshot)
+        found = weights_of(columns, np.array(list(numbers.values()), np.intp), epoch)
+        return dict(zip(numbers, found.tolist(), strict=True))
+
+    def _memories(
+        self, snapshot: Snapshot, ids: list[str], shown: list[tuple[str, str]], reason: str
+    ) -> Iterator[ResumeEntry]:
         for each in ids:
             memory = snapshot.memory(each)
             if memory is not None and not is_outdated(memory, None, snapshot):
@@ -256,26 +278,25 @@ class ResumeService:
                 shown.append((memory.id, content))
                 date = local_day(memory.event_at)
                 line = ContextLine(memory.id, memory.kind, date, content, author=author_of(memory))
-                yield ResumeEntry(line, self._short.get((memory.id, memory.version), ""))
+                yield ResumeEntry(line, self._short.get((memory.id, memory.version), ""), reason)
 
     def _changes(
         self, snapshot: Snapshot, columns: AttributeStore, rows: Numbers, files: NDArray[np.int32],
-        shown: list[tuple[str, str]],
+        shown: list[tuple[str, str]], reason: str,
     ) -> Iterator[ResumeEntry]:  # fmt: skip
         """The memories, and for a chunk of a note a line about its file."""
         roots, counts = self._root_paths(), np.bincount(files)
         for each, file in zip(columns.ids(rows), columns.values("managed", rows).tolist(), strict=True):
             if not file:
-                yield from self._memories(snapshot, [each], shown)
+                yield from self._memories(snapshot, [each], shown, reason)
                 continue
             memory = snapshot.memory(each)
             note = snapshot.note(memory.managed) if memory is not None else None
             if memory is None or note is None:
                 continue
             place = f"{roots.get(note.root, '')}/{note.path}", f"passages: {counts[file]}"
-            yield ResumeEntry(
-                ContextLine(memory.id, NOTE_KIND, local_day(memory.modified_at), note.title, location=place)
-            )
+            line = ContextLine(memory.id, NOTE_KIND, local_day(memory.modified_at), note.title, location=place)
+            yield ResumeEntry(line, reason=f"a note, {reason}")
 
     def _lists(self, columns: AttributeStore, wanted: MemoryFilter, rows: Numbers) -> ResumeLists:
         trusted = columns.mask(wanted._replace(states=("active",), trust_min="agent"))

@@ -4,6 +4,7 @@ Replaced values, repetitions, small talk and steps that are done are left out.
 """
 
 import functools
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
@@ -46,6 +47,11 @@ OVERFLOW_MAX = 4  # memories of a role that do not fit, after which no more are 
 NEWEST_MAX = 120  # memories that are read for the section Recent, and to find the steps that are done
 NOTES_MS = 7 * 86_400_000
 NOTES_NAMED = 5  # files of notes that were changed, by their titles
+_STATES: dict[MemoryRole, str] = {
+    "identity": "who the user is", "instruction": "how to do things", "constraint": "a limit", "goal": "a goal",
+    "decision": "a decision", "blocker": "what is in the way", "next": "an open step", "lesson": "a lesson",
+    "fact": "a fact",
+}  # fmt: skip
 _PASSING = tuple(CATEGORIES.index(name) for name in ("crumb", "request"))
 
 
@@ -70,6 +76,7 @@ class RoleSections:
         self._managed = rows[columns.values("managed", rows) != 0]
         self._roles = reader.of(columns, self._rows, snapshot)
         self._used: set[int] = set()
+        self._left_out = Counter[str]()  # memories that were passed over, by reason
         self._parts: dict[str, list[Memory]] = {}  # of a conversation, by the id of the memory that its line names
 
     def known(self) -> ResumeSection:
@@ -93,6 +100,7 @@ class RoleSections:
         is_recent &= ~np.isin(self._rows, list(self._used))
         rows = self._rows[is_recent]
         rows = rows[np.argsort(-columns.values("created_at", rows), kind="stable")][:NEWEST_MAX]
+        before = self._left_out.copy()
         entries = [*self._recent_entries(self._relevant_first(rows, RELEVANT_MIN))]
         # The line of the notes that were edited in the last days, by the time of their files.
         notes = list[ResumeEntry]()
@@ -105,11 +113,12 @@ class RoleSections:
             more = f" (+{len(edited) - NOTES_NAMED} more)" if len(edited) > NOTES_NAMED else ""
             named = ", ".join(title for _, title, _ in edited[:NOTES_NAMED])
             newest, _, memory_id = edited[0]
-            notes.append(ResumeEntry(ContextLine(memory_id, "notes", local_day(newest // 1_000_000), named + more)))
+            line = ContextLine(memory_id, "notes", local_day(newest // 1_000_000), named + more)
+            notes.append(ResumeEntry(line, reason="notes edited within seven days"))
         section = fill_section([*notes, *entries], len(notes) + len(entries), tokens)
         parts = [part for line_id in section.ids for part in self._parts.get(line_id, ())]
         self._shown += [(part.id, part.content) for part in parts]
-        return section._replace(parts=tuple(part.id for part in parts))
+        return section._replace(parts=tuple(part.id for part in parts), left_out=self._left_out - before)
 
     # Entries
 
@@ -122,10 +131,13 @@ class RoleSections:
             nonlocal standing
             for memory in self._standing(looked, role):
                 standing += 1
-                yield self._entry(memory, role, dated=role in BY_TIME)
+                yield self._entry(memory, role, reason, dated=role in BY_TIME)
 
+        order = "newest first" if role in BY_TIME else "strongest first"
+        reason = f"states {_STATES[role]}, {order}{', near the task before' if self._relevance is not None else ''}"
+        before = self._left_out.copy()
         section = fill_section(entries(), None, tokens, OVERFLOW_MAX)
-        return section._replace(total=standing + len([*looked]))
+        return section._replace(total=standing + len([*looked]), left_out=self._left_out - before)
 
     def _ordered(self, role: MemoryRole) -> Numbers:
         """The first memories of a role: the newest, or those of the greatest weight."""
@@ -150,11 +162,13 @@ class RoleSections:
         """Yield those of the memories that are current and that the resume does not have yet."""
         for memory in self._read(rows):
             if self._is_replaced(memory):
-                continue
-            if role in OPEN_ROLES and is_done(memory.content, self._words_after(memory)):
-                continue
-            if self._repetitions.accepts(memory.content):
+                self._left_out["replaced"] += 1
+            elif role in OPEN_ROLES and is_done(memory.content, self._words_after(memory)):
+                self._left_out["done"] += 1
+            elif self._repetitions.accepts(memory.content):
                 yield memory
+            else:
+                self._left_out["repetition"] += 1
 
     def _is_replaced(self, memory: Memory) -> bool:
         """Return whether a newer memory certainly replaces this one. SPEC 5.8"""
@@ -177,11 +191,15 @@ class RoleSections:
     def _recent_entries(self, rows: Numbers) -> Iterator[ResumeEntry]:
         """A line for each conversation, where its newest memory stands, and for each other memory."""
         sessions: set[str] = set()
-        memories = [each for each in self._read(rows) if not self._is_replaced(each)]
+        read = [*self._read(rows)]
+        memories = [each for each in read if not self._is_replaced(each)]
+        self._left_out["replaced"] += len(read) - len(memories)
         for memory in memories:
             if memory.turn is None:
                 if self._repetitions.accepts(memory.content):
-                    yield self._entry(memory, memory.kind, dated=True)
+                    yield self._entry(memory, memory.kind, "stored lately", dated=True)
+                else:
+                    self._left_out["repetition"] += 1
             elif memory.session_id not in sessions:
                 sessions.add(memory.session_id)
                 of_session = (each for each in memories if each.turn and each.session_id == memory.session_id)
@@ -192,13 +210,15 @@ class RoleSections:
                     said = " · ".join(each.content for each in reversed(parts))
                     self._parts[memory.id] = parts
                     date, author = local_day(memory.event_at), author_of(memory)
-                    yield ResumeEntry(ContextLine(memory.id, "session", date, said, author=author))
+                    line = ContextLine(memory.id, "session", date, said, author=author)
+                    others = tuple(each.id for each in parts if each.id != memory.id)
+                    yield ResumeEntry(line, reason="said last in a conversation", parts=others)
 
-    def _entry(self, memory: Memory, kind: str, *, dated: bool) -> ResumeEntry:
+    def _entry(self, memory: Memory, kind: str, reason: str, *, dated: bool) -> ResumeEntry:
         content = memory.turn.summary if memory.turn is not None and memory.turn.summary else memory.content
         self._shown.append((memory.id, content))
         date = local_day(memory.event_at) if dated else ""
-        return ResumeEntry(ContextLine(memory.id, kind, date, content, author=author_of(memory)))
+        return ResumeEntry(ContextLine(memory.id, kind, date, content, author=author_of(memory)), reason=reason)
 
     def _read(self, rows: Iterable[int] | Numbers) -> Iterator[Memory]:
         for row in rows:

@@ -2,7 +2,7 @@
 
 import { ApiError, ask, call, follow } from "./api.js";
 import { openCard } from "./card.js";
-import { count, memories as memoriesText } from "./format.js";
+import { count, counted, memories as memoriesText } from "./format.js";
 import { button, fill, h } from "./html.js";
 import { showKeys } from "./keys.js";
 
@@ -232,7 +232,7 @@ export class Page {
       h("footer", {},
         h("p", {}, h("span", { class: this.isDegraded || !this.isDaemonThere ? "warn" : "ok" }, words)),
         status ? h("p", {}, memoriesText(status.memories)) : null,
-        status?.notes.roots.length ? h("p", {}, `${count(status.notes.roots.length)} folders watched`) : null,
+        status?.notes.roots.length ? h("p", {}, `${counted(status.notes.roots.length, "folder")} watched`) : null,
         h("p", { class: "row" }, button("keys", "?", () => showKeys(this), { class: "plain" }),
           button(themeName(), "\\", () => { switchTheme(); this.drawNavigation(); }, { class: "plain" }))));
   }

@@ -68,8 +68,9 @@ export function asOfSlider(page) {
  */
 async function weeks(namespace) {
   try {
-    const answer = /** @type {any} */ (await call(/** @type {any} */ ("GET /v1/timeline"), /** @type {any} */ ({ namespace, by: "stored", step: "week" })));
-    return answer.steps.map((/** @type {any} */ each) => [each.at, each.count]).slice(-WEEKS_MAX);
+    const since = Date.now() - WEEKS_MAX * WEEK_MS;
+    const { buckets } = await call("GET /v1/timeline", { namespace, by: "stored", step: "week", since });
+    return buckets.map((each) => /** @type {[number, number]} */ ([each.since, each.count])).slice(-WEEKS_MAX);
   } catch (error) {
     if (error instanceof ApiError) return [];
     throw error;

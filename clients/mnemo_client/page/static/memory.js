@@ -47,6 +47,7 @@ export function metaLine(memory, { date = day(memory.event_at) } = {}) {
 export function excerpt(memory) {
   const text = () => (memory.best ? memoryText(memory.best.text, memory.best.marks) : memoryText(memory.content));
   if (!memory.tags.includes("sensitive")) return text();
+  // Not a button: a row of a list has none in it. By keyboard, the memory's card shows the text.
   const cover = h("span", { class: "cover", on: { click: (/** @type {Event} */ event) => {
     event.stopPropagation();
     cover.replaceWith(text());
@@ -95,7 +96,7 @@ export function memoryList(page, label, chosen) {
       const before = selected?.dataset.id;
       selected = null;
       const all = rows();
-      select(all.find((row) => row.dataset.id === before) ?? all[0], true);
+      select((before && all.find((row) => row.dataset.id === before)) || all[0], true);
     },
     /** @param {number} delta */
     step: (delta) => {

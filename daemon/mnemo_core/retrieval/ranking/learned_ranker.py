@@ -228,6 +228,11 @@ class LearnedRanker(NamedTuple):
         odds: Floats = self.second.odds(table) + self.trees.odds(_columns(table, self.trees.names))
         return odds
 
+    @property
+    def second_bias(self) -> float:
+        """What is added to the log-odds of the second look in any case."""
+        return self.second.bias + sum(tree.values[0] for tree in self.trees.trees)
+
     def second_contributions(self, table: FeatureTable) -> Floats:
         """(n, k) what each feature of `second` adds to them, by itself and in the trees."""
         parts = self.second.contributions(table)

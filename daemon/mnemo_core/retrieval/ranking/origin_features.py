@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.retrieval.ranking.feature_groups import Group
 from mnemo_core.retrieval.ranking.ranking_features import FeatureTable
 
 LEADING_PASSAGES = 3  # of a file, that represent its subject
@@ -23,6 +24,9 @@ HERE_MIN = 0.2  # of a namespace that is not outnumbered
 STEM_CHARS_MIN = 3  # of a word, that its stem begins with too
 PAGE_K1, PAGE_B = 2.0, 1.0  # of BM25 over whole files: length counts in full, or long files would hold every word
 WEIGHTS: Final = {"page_lead": 4.0, "page_words": 1.0, "said": 1.0, "here": 3.0, "tagged": 6.0, "only_asks": -3.0}
+ORIGIN_GROUPS: Final[dict[str, Group]] = {
+    "page_lead": "near", "page_words": "near", "said": "text", "here": "near", "tagged": "word", "only_asks": "text",
+}  # fmt: skip
 
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]

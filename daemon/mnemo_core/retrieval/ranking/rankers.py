@@ -11,7 +11,7 @@ To add a ranker:
 2. Its name in `Ranker` of `clients/mnemo_client/protocol/choices.py`, in the same order. Wire types, options,
    completions and the OpenAPI document take it from there.
 3. The features in its `RankerOutput`, and what each adds to the score: the reasons that `explain` and `mnemo why` name.
-   Without them the score is the only reason.
+   Without them the score is the only reason. Its row says in which of five groups each is (feature_groups.py).
 4. Its row in daemon/docs/ranking.md (SPEC 7.3), and its name and score in clients/docs/http.md, "POST /v1/recall".
 5. `python -m tests.golden.names`, which adds the name to those that must not change; and its row in the tables of the
    tests, which name a ranker that they lack; `python -m tests.golden.day`, whose day asks every ranker.
@@ -26,6 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.retrieval.ranking import decay_ranker, lexical_ranker
+from mnemo_core.retrieval.ranking.feature_groups import Group
+from mnemo_core.retrieval.ranking.origin_features import ORIGIN_GROUPS
+from mnemo_core.retrieval.ranking.ranking_features import FEATURE_GROUPS
 from mnemo_core.similarity.thresholds import SOURCE, Thresholds
 from mnemo_store.records import LAYERS, STATES
 
@@ -352,6 +355,7 @@ class RankerEntry(NamedTuple):
     """
 
     score: Callable[[RankingRequest, Candidates], RankerOutput]
+    groups: Mapping[str, Group] = MappingProxyType({})  # of each of its features; feature_groups.py
     reads_vectors: bool = False
     reads_overlap: bool = False
     reads_words_full: bool = False  # `RankingRequest.words_full`
@@ -362,21 +366,45 @@ class RankerEntry(NamedTuple):
     lowers_archived: bool = True  # by ARCHIVED_FACTOR
 
 
+_BY_TEXT: Mapping[str, Group] = {"overlap": "word", "recency": "time", "importance": "text"}
+
 RANKER_TABLE: Mapping[Ranker, RankerEntry] = {
-    "auto": RankerEntry(_auto, reads_vectors=True, without_vectors="words"),
-    "words": RankerEntry(_words, reads_words_full=True),
-    "cosine": RankerEntry(_cosine, reads_vectors=True, without_vectors="words"),
-    "deterministic": RankerEntry(_deterministic, reads_overlap=True),
-    "hybrid": RankerEntry(_hybrid, reads_vectors=True, reads_overlap=True),
+    "auto": RankerEntry(
+        _auto,
+        {"words_share": "word", "cosine_share": "sense", **FEATURE_GROUPS, **ORIGIN_GROUPS},
+        reads_vectors=True,
+        without_vectors="words",
+    ),
+    "words": RankerEntry(_words, {"words_held": "word"}, reads_words_full=True),
+    "cosine": RankerEntry(_cosine, {"cosine": "sense"}, reads_vectors=True, without_vectors="words"),
+    "deterministic": RankerEntry(_deterministic, _BY_TEXT, reads_overlap=True),
+    "hybrid": RankerEntry(_hybrid, {**_BY_TEXT, "cosine": "sense"}, reads_vectors=True, reads_overlap=True),
     "layered": RankerEntry(
-        _layered, reads_vectors=True, floor=lambda limits: limits.relevance_floor, lowers_archived=False
+        _layered,
+        {"relevance": "sense", "weight": "text", "recency": "time"},
+        reads_vectors=True,
+        floor=lambda limits: limits.relevance_floor,
+        lowers_archived=False,
     ),
     "fused": RankerEntry(
         _fused,
+        {"cosine": "sense", "recency": "time", "importance": "text"},
         reads_vectors=True,
         is_far_reaching=True,
         floor=lambda limits: limits.fused_floor,
         without_vectors="deterministic",
     ),
-    "rerank": RankerEntry(_rerank, reads_vectors=True, reranks=True),
+    "rerank": RankerEntry(
+        _rerank,
+        {"cosine": "sense", "words_share": "word", "importance": "text", "cross_encoder": "sense", "late": "sense"},
+        reads_vectors=True,
+        reranks=True,
+    ),
 }
+
+ARCHIVED_GROUPS: Mapping[str, Group] = {"archived": "time"}  # of the term by which `score` lowers archived memories
+
+
+def groups_of(ranker: Ranker) -> Mapping[str, Group]:
+    """The group of each feature of a ranker, and of what is added to all of them."""
+    return {**RANKER_TABLE[ranker].groups, **ARCHIVED_GROUPS}

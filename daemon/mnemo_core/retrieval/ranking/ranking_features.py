@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.retrieval.ranking.feature_groups import Group
 from mnemo_core.text.query_features import QueryFeatures
 from mnemo_core.text.text_features import TextFeature
 
@@ -126,6 +127,24 @@ _CROSSED: Final = tuple((asked, name) for asked, names in _ANSWERED_BY for name 
 _CROSSED_BITS: Final = np.array([list(_TEXT_BITS).index(name) for _, name in _CROSSED])
 _CROSSED_ASKED: Final = np.array([QueryFeatures._fields.index(asked) for asked, _ in _CROSSED])
 _SHAPE_NAMES: Final = (*(f"text_{name}" for name in _TEXT_BITS), *(f"{asked}_{name}" for asked, name in _CROSSED))
+
+_BY_GROUP: Final[dict[Group, str]] = {
+    "word": """words words_log words_z words_rank covered covered_content terms terms_share rarest rarest_share
+        same_number words_cjk words_z_cjk covered_cjk speaker_named other_named""",
+    "sense": """sim sim_share sim_z sim_rank sim_share_cjk sim_z_cjk late late_share late_z late_before
+        late_before_share late_before_z late_after late_after_share late_after_z late_around late_around_share
+        late_around_z late_plain late_plain_z late_close late_close_z late_square late_square_z late_least
+        late_share_cjk late_z_cjk late_around_z_cjk""",
+    "text": f"by_person by_agent names_nobody text_length {' '.join(_SHAPE_NAMES)}",
+    "near": """words_before words_after words_before_2 words_after_2 words_beside sim_before sim_after sim_before_2
+        sim_after_2 sim_beside covered_before covered_after covered_before_2 covered_after_2 asked_before
+        asked_before_words asked_before_sim covered_around covered_gain session session_share session_covered
+        session_best late_of_before late_of_before_share late_of_after late_of_after_share""",
+    "time": f"date_fits date_differs {' '.join(CHANGES)}",
+}
+FEATURE_GROUPS: Final[dict[str, Group]] = {
+    name: group for group, names in _BY_GROUP.items() for name in names.split()
+}  # of every feature; feature_groups.py
 
 
 def feature_table(evidence: FeatureInputs) -> FeatureTable:

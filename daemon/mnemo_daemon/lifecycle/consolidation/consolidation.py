@@ -358,9 +358,9 @@ class Consolidation:
         self._store.transact(lambda _: WriteResult(plan.changes, None, AUDIT), by=by).result()
         return dict(plan.counts)
 
-    def carry_out(self, operation: CycleOperation, state: CycleState, what: str, by: str) -> str:
-        """Write an operation that was planned from a state; return its group, by which it can be undone. Raises a
-        Refusal if its memories were changed meanwhile."""
+    def carry_out(self, operation: CycleOperation, state: CycleState, what: str, by: str) -> tuple[str, int]:
+        """Write an operation that was planned from a state; return the group and the seq of its change, by which it
+        can be undone. Raises a Refusal if its memories were changed meanwhile."""
         before, group = _before(state, operation.changes), self._store.new_id()
         usages = _usage_changes(before, operation.changes)
 
@@ -376,8 +376,7 @@ class Consolidation:
             ]
             return WriteResult(written, None, what, group)
 
-        self._store.transact(decide, by=by).result()
-        return group
+        return group, self._store.transact(decide, by=by).result().seq
 
     def history(self, limit: int, cursor: str) -> tuple[list[Cycle], str]:
         """The cycles so far, the last one first, behind the cursor; and where to go on ("" at the end).

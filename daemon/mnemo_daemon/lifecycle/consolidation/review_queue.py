@@ -23,11 +23,12 @@ ID_DIGITS_MIN = 8
 
 
 class ApprovedProposal(NamedTuple):
-    """A proposal that was approved, by its id: the memories that it changed, and the group of the changes."""
+    """A proposal that was approved, by its id: the memories that it changed, and the group and seq of the change."""
 
     proposal: str
     ids: Sequence[str]
     group: str
+    seq: int
 
 
 class ReviewQueue:
@@ -71,11 +72,13 @@ class ReviewQueue:
             raise Refusal(409, "conflict", STALE)
         state.method = "said" if new_text is not None else proposal.decision.method or state.method
         operation = approved_operation(state, proposal.decision, new_text or proposal.decision.text)
-        group = self._consolidation.carry_out(operation, state, REVIEW, by)
-        return ApprovedProposal(proposal.id, operation.ids, group)
+        return ApprovedProposal(
+            proposal.id, operation.ids, *self._consolidation.carry_out(operation, state, REVIEW, by)
+        )
 
-    def reject(self, text: str, by: str) -> str:
-        """Reject a proposal, which is not made again with these texts; return its id. Raises a Refusal."""
+    def reject(self, text: str, by: str) -> tuple[str, int]:
+        """Reject a proposal, which is not made again with these texts; return its id, and the seq of the change.
+        Raises a Refusal."""
         proposal = self.find(text)
 
         def decide(snapshot: Snapshot) -> WriteResult[None]:
@@ -84,5 +87,4 @@ class ReviewQueue:
                 raise Refusal(409, "conflict", "it was decided on meanwhile, or a memory of it is gone")
             return WriteResult([PutDecision(data=rejected(decision, snapshot.now))], None, REVIEW)
 
-        self._store.transact(decide, by=by).result()
-        return proposal.id
+        return proposal.id, self._store.transact(decide, by=by).result().seq

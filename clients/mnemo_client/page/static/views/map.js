@@ -1,0 +1,632 @@
+// What lies together: every memory as a point where its meaning puts it.
+
+import { ApiError, call } from "../api.js";
+import { emptyState, segments } from "../controls.js";
+import { count, counted, day, memories as memoriesText } from "../format.js";
+import { button, fill, h, memoryText } from "../html.js";
+import { MapCanvas } from "../map_canvas.js";
+import { colouring, rootsOf, tokensOf } from "../map_colours.js";
+import { readMap } from "../map_data.js";
+import { Points } from "../map_points.js";
+import { memoryList, plainRow, trustMark } from "../memory.js";
+import { Sayers } from "../sayers.js";
+
+/** @typedef {import("../app.js").Page} Page */
+/** @typedef {import("../app.js").Route} Route */
+/** @typedef {import("../../api_types").MemoryView} Memory */
+/** @typedef {import("../map_colours.js").By} By */
+/** @typedef {import("../map_data.js").MapData} MapData */
+
+const WAYS = /** @type {[By, string][]} */ ([["topic", "topic"], ["layer", "layer"], ["age", "age"], ["source", "source"], ["trust", "trust"]]);
+const LISTED = 20; // of the lasso, at a time
+const LIT = 100; // that a search lights up
+const WRITTEN_MAX = 500; // memories that are tagged or moved at once
+const TOGETHER = 4;
+const ZOOM_STEP = 1.6;
+const TYPED_MS = 200;
+const HOVER_MS = 90;
+const ADDRESS_MS = 400;
+const NAMES_LEAST = 4; // points that a name stands for
+const LARGE_SHARE = 0.006; // of all points, from which a topic has a large name
+const CATEGORIES_SHOWN = 24;
+
+/** @type {import("../app.js").View} */
+export default {
+  title: "Map",
+  mount: (place, page) => new MemoryMap(place, page),
+};
+
+class MemoryMap {
+  /**
+   * @param {HTMLElement} place
+   * @param {Page} page
+   */
+  constructor(place, page) {
+    this.page = page;
+    /** @type {MapData | null} */
+    this.data = null;
+    /** @type {MapData | null} a newer layout, which is used when asked for */
+    this.newer = null;
+    this.points = new Points([], []);
+    this.colours = colouring({ topic: [], layer: [], age: [], source: [], trust: [] }, "topic", new Map());
+    this.roots = rootsOf([]);
+    /** @type {By} */
+    this.by = "topic";
+    /** @type {Set<number> | null} points that the search lights up */
+    this.lit = null;
+    /** @type {number[]} */
+    this.chosen = [];
+    this.isListed = false;
+    this.askedFor = "";
+    this.drawnFor = "";
+    this.newCount = 0;
+    /** @type {AbortController | null} */
+    this.reading = null;
+    /** @type {AbortController | null} */
+    this.searching = null;
+    /** @type {Record<string, ReturnType<typeof setTimeout>>} */
+    this.timers = {};
+    this.sayers = new Sayers();
+    this.canvas = new MapCanvas({
+      dot: (at) => this.chooseDot(at),
+      hover: (at, x, y) => this.hover(at, x, y),
+      lasso: (line) => this.lassoed(line),
+      moved: () => this.keepAddress(),
+    });
+    this.isTable = false;
+    this.more = h("p", {});
+    this.actions = h("div", {});
+    this.parts = this.buildParts(place);
+    this.measured = new ResizeObserver(() => this.reserve());
+    this.measured.observe(this.parts.stage);
+    this.members = memoryList(page, "Memories in the lasso");
+    /** @type {Record<string, () => void>} */
+    this.keys = {
+      ArrowLeft: () => this.moveReticle(-1, 0), ArrowRight: () => this.moveReticle(1, 0),
+      ArrowUp: () => this.moveReticle(0, -1), ArrowDown: () => this.moveReticle(0, 1),
+      "+": () => this.zoom(ZOOM_STEP), "=": () => this.zoom(ZOOM_STEP), "-": () => this.zoom(1 / ZOOM_STEP), 0: () => this.showAll(),
+      l: () => this.toggleLasso(),
+      ".": () => void this.read(),
+      " ": () => this.members.check(),
+    };
+  }
+
+  /** @param {HTMLElement} place */
+  buildParts(place) {
+    const { page } = this;
+    const choice = segments("Coloured by", WAYS, (value) => page.set({ by: value === "topic" ? null : value, only: null }));
+    const field = h("input", { type: "search", placeholder: "light up what matches", "aria-label": "Light up what matches", dir: "auto", on: { input: () => {
+      clearTimeout(this.timers.typed);
+      this.timers.typed = setTimeout(() => page.set({ q: field.value.trim() || null }), TYPED_MS);
+    } } });
+    const tableButton = button("as a table", "", () => { this.isTable = !this.isTable; this.drawTable(); }, { class: "plain" });
+    const lassoButton = button("Lasso", "l", () => this.toggleLasso(), { class: "lasso-button", "aria-pressed": "false" });
+    const head = h("header", { class: "map-head" }, h("h1", {}, "Map"), choice.place, h("span", { class: "grow" }), field,
+      lassoButton, h("div", { class: "segments", role: "group", "aria-label": "Zoom" },
+        h("button", { type: "button", "aria-label": "Smaller", on: { click: () => this.zoom(1 / ZOOM_STEP) } }, "−"),
+        h("button", { type: "button", "aria-label": "Larger", on: { click: () => this.zoom(ZOOM_STEP) } }, "+"),
+        h("button", { type: "button", on: { click: () => this.showAll() } }, "all")));
+    const said = h("div", { role: "gridcell", class: "hidden", "aria-live": "polite" });
+    const reticle = h("div", { class: "map-reticle", role: "grid", tabindex: 0, "aria-label": "Map of the memories" }, h("div", { role: "row" }, said));
+    this.canvas.place.append(reticle);
+    const tip = h("div", { class: "map-tip box", hidden: true });
+    const note = h("div", { class: "map-note" });
+    const foot = h("div", { class: "map-foot meta" });
+    const table = h("div", { class: "map-table", hidden: true });
+    const stage = h("div", { class: "map-stage" }, this.canvas.place, table, head, note, foot, tip);
+    const lasso = h("div", { class: "lasso-part" });
+    const legend = h("section", {});
+    fill(place, stage, h("aside", { class: "pane map-side", "aria-label": "What is on the map" }, lasso, legend));
+    return { choice, field, tableButton, lassoButton, head, said, reticle, tip, note, foot, table, stage, lasso, legend };
+  }
+
+  /** @param {number} factor */
+  zoom(factor) { this.canvas.glideTo(this.canvas.zoomed(factor)); }
+
+  /** Keep names away from what lies over the map. */
+  reserve() {
+    const { head } = this.parts;
+    this.canvas.reserved = [[0, 0, 1e6, head.offsetTop + head.offsetHeight - 2]];
+    this.canvas.ask();
+  }
+
+  /** @param {Route} route */
+  show(route) {
+    const { params } = route;
+    this.by = WAYS.find(([way]) => way === params.get("by"))?.[0] ?? "topic";
+    this.parts.choice.show(this.by);
+    if (document.activeElement !== this.parts.field) this.parts.field.value = params.get("q") ?? "";
+    if (this.askedFor !== this.page.namespace) {
+      this.askedFor = this.page.namespace;
+      const [x, y, z] = ["x", "y", "z"].map((name) => Number(params.get(name)));
+      if (z > 0) this.canvas.look = { x, y, z };
+      void this.read();
+      return;
+    }
+    const drawn = [this.by, params.get("only"), params.get("q")].join("\n");
+    if (drawn === this.drawnFor) return;
+    this.drawnFor = drawn;
+    void this.light();
+  }
+
+  current() {
+    if (this.isInList) return this.members.current();
+    return this.canvas.reticle >= 0 ? (this.data?.ids[this.canvas.reticle] ?? null) : null;
+  }
+
+  get isInList() { return this.members.list.contains(document.activeElement); }
+
+  /** @param {number} delta */
+  step(delta) { this.members.step(delta); }
+
+  open() {
+    if (this.isInList) return this.members.open();
+    if (this.chosen.length && !this.isListed) return this.list();
+    const id = this.current();
+    if (id) this.page.set({ id });
+  }
+
+  refresh() {
+    this.sayers.known.clear();
+    void this.read();
+  }
+
+  leave() {
+    this.reading?.abort();
+    this.searching?.abort();
+    Object.values(this.timers).forEach(clearTimeout);
+    this.measured.disconnect();
+    this.canvas.stop();
+    this.sayers.stop();
+  }
+
+  back() {
+    if (this.canvas.isLassoing || this.chosen.length) {
+      this.clearLasso();
+      return true;
+    }
+    if (this.canvas.reticle >= 0) {
+      this.canvas.reticle = -1;
+      this.canvas.ask();
+      return true;
+    }
+    return false;
+  }
+
+  /** @param {string} name */
+  heard(name) {
+    if (name !== "change") return;
+    this.newCount += 1;
+    this.drawNote();
+  }
+
+  // Reading
+
+  async read() {
+    this.reading?.abort();
+    const reading = new AbortController();
+    this.reading = reading;
+    this.newCount = 0;
+    const slow = setTimeout(() => this.say(`reading ${memoriesText(this.page.status?.memories ?? 0)} …`), 300);
+    try {
+      const [data, topics] = await Promise.all([
+        readMap(this.page.namespace, reading.signal),
+        call("GET /v1/topics", { namespace: this.page.namespace }, { signal: reading.signal }),
+      ]);
+      this.roots = rootsOf(topics.topics);
+      if (this.data && this.data.layout !== data.layout && data.ids.length && this.data.namespace === data.namespace) {
+        this.newer = data; // nothing moves until it is asked for
+      } else {
+        this.use(data);
+      }
+    } catch (error) {
+      if (error instanceof DOMException) return;
+      if (!(error instanceof ApiError)) throw error;
+      if (error.isGone) return this.page.noteDaemon(false);
+      this.say("");
+      this.drawMissing(error.status === 404 ? "The daemon is older than this page and places no memories on a map; end it with mnemo down, and start it again." : `⚠ ${error.message}`);
+    } finally {
+      clearTimeout(slow);
+      this.drawNote();
+    }
+  }
+
+  /** @param {MapData} data */
+  use(data) {
+    const before = this.data;
+    this.data = data;
+    this.newer = null;
+    if (!before || before.layout !== data.layout || before.namespace !== data.namespace) {
+      this.clearLasso();
+      this.canvas.reticle = -1;
+      if (before) this.canvas.look = { x: 0.5, y: 0.5, z: 1 };
+    }
+    const chosen = new Set(this.chosen.map((at) => before?.ids[at]));
+    this.points = new Points(data.x, data.y);
+    this.canvas.points = this.points;
+    this.chosen = chosen.size ? data.ids.flatMap((id, at) => (chosen.has(id) ? [at] : [])) : [];
+    this.drawMissing(data.ids.length ? "" : "none");
+    void this.light();
+    this.nameTopics();
+    this.parts.legend.hidden = !data.ids.length;
+    this.say(!data.ids.length ? "" : `${counted(data.ids.length, "point")}${this.waiting ? `, ${count(this.waiting)} have no place yet` : ""} · near means alike; directions mean nothing`);
+    this.parts.reticle.setAttribute("aria-label", `Map of ${memoriesText(data.ids.length)}; arrows go to the nearest point, Enter opens it`);
+    if (this.isTable) this.drawTable();
+  }
+
+  /** Memories that have no place yet. */
+  get waiting() {
+    const { status, namespace } = this.page;
+    const numbers = status?.namespaces ?? {};
+    const all = namespace === "*" ? status?.memories : (numbers[namespace] ?? 0) + (namespace === "default" ? 0 : (numbers.default ?? 0));
+    return Math.max(0, (all ?? 0) - (this.data?.ids.length ?? 0));
+  }
+
+  /** @param {string} text */
+  say(text) {
+    fill(this.parts.foot, text, " ", this.points.count ? this.parts.tableButton : null);
+  }
+
+  drawNote() {
+    fill(this.parts.note, this.newer ? h("p", { class: "note-line", role: "status" }, "The map was drawn anew: things lie elsewhere on it. ", button("Use the new one", "", () => { if (this.newer) this.use(this.newer); this.drawNote(); }, { class: "plain" }))
+      : this.newCount ? button(`${count(this.newCount)} new`, ".", () => void this.read(), { class: "new" }) : null);
+  }
+
+  /**
+   * Say why there is no map, over its place.
+   * @param {string} why nothing: there is one
+   */
+  drawMissing(why) {
+    this.parts.stage.querySelector(".map-missing")?.remove();
+    if (!why) return;
+    const status = this.page.status;
+    const share = this.data?.share ?? null;
+    const place = h("div", { class: "map-missing" });
+    if (why !== "none") {
+      fill(place, h("div", { class: "empty" }, h("h2", {}, "There is no map"), h("p", {}, why), button("Again", "", () => void this.read())));
+    } else if (status && status.models.embedding?.state !== "ready") {
+      fill(place, emptyState("There is no map without an embedding model", "A memory's place on the map comes from its meaning, and the meaning from the model. Everything else works by words.", [["Get the model:", "mnemo models pull all-MiniLM-L6-v2"]]));
+    } else if (this.data?.state === "computing") {
+      fill(place, h("div", { class: "empty" }, h("h2", {}, `The map is being drawn${share === null ? "" : `: ${Math.round(100 * share)}%`}`), h("p", {}, "It is computed in the background, once; later memories are put where they belong."), button("Look again", ".", () => void this.read())));
+    } else {
+      fill(place, emptyState("There is no memory on the map yet", this.data?.reason ? `${this.data.reason.replace(/^./, (first) => first.toUpperCase())}.` : "A memory has a place as soon as it has a vector, and a map is drawn from a few memories on.",
+        [["Have a folder of notes remembered:", "mnemo notes add ~/notes"], ["Remember one thing:", "mnemo add 'The spare key is with Ines.'"]], button("Look again", ".", () => void this.read())));
+    }
+    this.parts.stage.append(place);
+  }
+
+  // Colours and light
+
+  async light() {
+    if (!this.data) return;
+    const { params } = this.page.route;
+    this.drawnFor = [this.by, params.get("only"), params.get("q")].join("\n");
+    this.colours = colouring(this.data.known, this.by, this.roots);
+    this.canvas.setTokens(tokensOf(this.colours), this.by === "age");
+    this.paint();
+    this.drawLegend();
+    this.drawLasso();
+    const query = params.get("q");
+    this.searching?.abort();
+    if (!query) {
+      this.lit = null;
+      return this.paint();
+    }
+    const searching = new AbortController();
+    this.searching = searching;
+    try {
+      const { memories } = await call("POST /v1/recall", { query, top_k: LIT, token_budget: null, namespace: this.page.namespace, dry: true }, { signal: searching.signal });
+      const at = new Map(this.data.ids.map((id, index) => [id, index]));
+      this.lit = new Set(memories.flatMap((memory) => at.get(memory.id) ?? []));
+      this.paint();
+      this.drawLegend();
+    } catch (error) {
+      this.page.fail(error);
+    }
+  }
+
+  paint() {
+    const only = this.colours.categories.findIndex((each) => each.key === this.page.route.params.get("only") || (each.key === "" && this.page.route.params.get("only") === "none"));
+    const { lit } = this;
+    const chosen = new Set(this.chosen);
+    this.points.paint((at) => this.colours.kindOf[at] ?? 0,
+      (at) => (chosen.has(at) ? 2 : (lit && !lit.has(at)) || (only >= 0 && this.colours.ownOf[at] !== only) ? 0 : lit ? 2 : 1));
+    this.canvas.ask();
+  }
+
+  /** Put the names of topics at the top edges of their points, the larger first. */
+  nameTopics() {
+    const topic = this.data?.known.topic;
+    /** @type {Map<string, {name: string, level: number, points: number[]}>} */
+    const groups = new Map();
+    topic?.forEach((id, at) => {
+      const path = id === null ? [] : (this.roots.get(id)?.path ?? []);
+      path.forEach((each, level) => {
+        const group = groups.get(each.id);
+        if (group) group.points.push(at);
+        else groups.set(each.id, { name: cut(each.name), level: Math.min(2, level), points: [at] });
+      });
+    });
+    const many = this.points.count * LARGE_SHARE;
+    this.canvas.names = [...groups.values()].filter((group) => group.points.length >= NAMES_LEAST).map((group) => {
+      const { x, top, y } = this.points.place(group.points);
+      const level = group.level || (group.points.length < many ? 1 : 0); // a small one does not stand as large as the great ones
+      return { name: group.name, level, size: group.points.length, x, y: level ? (top + y) / 2 : top };
+    }).sort((one, other) => one.level - other.level || other.size - one.size);
+    this.canvas.ask();
+  }
+
+  drawLegend() {
+    const { params } = this.page.route;
+    const only = params.get("only");
+    const shown = this.colours.categories.slice(0, CATEGORIES_SHOWN);
+    const left = this.colours.categories.slice(CATEGORIES_SHOWN);
+    fill(this.parts.legend, h("div", { class: "row" }, h("h3", { class: "grow" }, this.by === "topic" ? "Topics" : `By ${this.by}`), h("span", { class: "meta" }, "click: only this one")),
+      this.lit ? h("p", { class: "meta", role: "status" }, `${count(this.lit.size)} of ${count(this.points.count)} match`) : null,
+      h("ul", { class: "plain-list legend-list" }, shown.map((each) => {
+        const key = each.key || "none";
+        return h("li", {}, h("button", { type: "button", class: "plain", "aria-pressed": String(only === key), on: { click: () => this.page.set({ only: only === key ? null : key }) } },
+          h("i", { style: { background: `var(${each.token})` } }), h("span", { class: "grow line-clamp", dir: "auto" }, each.name), h("span", { class: "number" }, count(each.count))));
+      })), left.length ? h("p", { class: "meta" }, `and ${counted(left.length, "smaller one")} with ${memoriesText(left.reduce((sum, each) => sum + each.count, 0))}`) : null);
+  }
+
+  // Points
+
+  /** @param {number} at */
+  chooseDot(at) {
+    this.canvas.reticle = at;
+    this.canvas.ask();
+    this.page.set({ id: this.data?.ids[at] });
+  }
+
+  /**
+   * @param {number} dx
+   * @param {number} dy
+   */
+  moveReticle(dx, dy) {
+    if (this.isInList) { if (dy) this.members.step(dy); return; }
+    if (!this.points.count) return;
+    const from = this.canvas.reticle;
+    const { look } = this.canvas;
+    const next = from < 0 ? this.points.nearest(look.x, look.y, 2) : this.points.toward(this.points.x(from), this.points.y(from), dx, dy, from);
+    if (next < 0) return;
+    this.canvas.reticle = next;
+    const [x, y] = this.canvas.toScreen(this.points.x(next), this.points.y(next));
+    const [width, height] = [this.canvas.width ?? 0, this.canvas.height ?? 0];
+    if (x < 40 || y < 80 || x > width - 40 || y > height - 60) this.canvas.glideTo({ ...look, x: this.points.x(next), y: this.points.y(next) });
+    else this.canvas.ask();
+    void this.showTip(next, x, y);
+  }
+
+  /**
+   * @param {number} at
+   * @param {number} x
+   * @param {number} y
+   */
+  hover(at, x, y) {
+    clearTimeout(this.timers.hover);
+    if (at < 0) { this.parts.tip.hidden = true; return; }
+    this.timers.hover = setTimeout(() => void this.showTip(at, x, y), HOVER_MS);
+  }
+
+  /**
+   * Show the text of a point beside it, and say it to who cannot see it.
+   * @param {number} at
+   * @param {number} x
+   * @param {number} y
+   */
+  async showTip(at, x, y) {
+    const id = this.data?.ids[at];
+    if (!id) return;
+    const [memory] = await this.sayers.read([id]).catch((error) => { this.page.fail(error); return []; });
+    if (!memory || (at !== this.canvas.hovered && at !== this.canvas.reticle)) return;
+    const text = memory.tags.includes("sensitive") ? h("span", { class: "meta" }, "sensitive: open it to see the text") : memoryText(memory.content);
+    const kept = memory.state === "archived" ? "archive" : memory.layer;
+    fill(this.parts.tip, text, h("p", { class: "meta" }, trustMark(memory.trust), ` · ${day(memory.event_at)} · ${kept}`));
+    fill(this.parts.said, memory.tags.includes("sensitive") ? "a sensitive memory" : memory.content.slice(0, 300), `, ${day(memory.event_at)}`);
+    this.parts.tip.hidden = false;
+    const [width, height] = [this.parts.tip.offsetWidth, this.parts.tip.offsetHeight];
+    const left = x + 16 + width > this.parts.stage.clientWidth ? Math.max(4, x - 16 - width) : x + 16;
+    this.parts.tip.style.setProperty("left", `${left}px`);
+    this.parts.tip.style.setProperty("top", `${y - 12 - height < 60 ? y + 16 : y - 12 - height}px`);
+  }
+
+  showAll() { this.canvas.glideTo({ x: 0.5, y: 0.5, z: 1 }); }
+
+  keepAddress() {
+    this.parts.tip.hidden = true;
+    clearTimeout(this.timers.address);
+    this.timers.address = setTimeout(() => {
+      const { x, y, z } = this.canvas.look;
+      const isAll = Math.abs(z - 1) < 0.01 && Math.abs(x - 0.5) < 0.01 && Math.abs(y - 0.5) < 0.01;
+      this.page.set(isAll ? { x: null, y: null, z: null } : { x: x.toFixed(3), y: y.toFixed(3), z: z.toFixed(2) });
+    }, ADDRESS_MS);
+  }
+
+  // The lasso
+
+  toggleLasso() {
+    this.canvas.isLassoing = !this.canvas.isLassoing;
+    this.parts.lassoButton.setAttribute("aria-pressed", String(this.canvas.isLassoing));
+    this.canvas.place.classList.toggle("lassoing", this.canvas.isLassoing);
+  }
+
+  /** @param {[number, number][]} line */
+  lassoed(line) {
+    this.parts.lassoButton.setAttribute("aria-pressed", "false");
+    this.canvas.place.classList.remove("lassoing");
+    this.chosen = this.points.inside(line).filter((at) => this.points.data[4 * at + 3] !== 0);
+    this.isListed = false;
+    if (!this.chosen.length) {
+      this.clearLasso();
+      return this.page.toast("No point is in the lasso");
+    }
+    this.paint();
+    this.drawLasso();
+  }
+
+  clearLasso() {
+    this.canvas.isLassoing = false;
+    this.canvas.place.classList.remove("lassoing");
+    this.parts.lassoButton.setAttribute("aria-pressed", "false");
+    this.canvas.line = [];
+    this.chosen = [];
+    this.isListed = false;
+    this.paint();
+    this.drawLasso();
+  }
+
+  drawLasso() {
+    delete this.keys.g;
+    if (!this.chosen.length) return fill(this.parts.lasso);
+    const number = this.chosen.length;
+    /** @type {Map<number, number>} */
+    const sums = new Map();
+    for (const at of this.chosen) sums.set(this.colours.ownOf[at], (sums.get(this.colours.ownOf[at]) ?? 0) + 1);
+    const parts = [...sums].sort((one, other) => other[1] - one[1]).map(([own, sum]) => `${this.colours.categories[own].name} ${count(sum)}`);
+    const rest = parts.length > 3 ? ` · ${counted(parts.length - 3, "other")}` : "";
+    this.members = memoryList(this.page, "Memories in the lasso");
+    this.more = h("p", {});
+    this.actions = h("div", { class: "actions" }, button("As a list", "Enter", () => this.list()));
+    if (!this.page.isReadOnly) {
+      this.keys.g = () => (this.isInList || this.page.card ? void this.page.open(this.page.card?.id ?? this.members.current() ?? "") : this.askTag());
+      this.actions.append(button("Tag…", "g", () => this.askTag()), button("Move…", "", () => this.askLayer()));
+    }
+    fill(this.parts.lasso, h("div", { class: "row" }, h("h2", { class: "pane-title grow" }, `${count(number)} in the lasso`), button("Clear", "Esc", () => this.clearLasso(), { class: "plain" })),
+      h("p", { class: "meta" }, parts.slice(0, 3).join(" · "), rest), this.actions, this.members.list, this.more);
+    void this.readMembers(5);
+  }
+
+  list() {
+    this.isListed = true;
+    void this.readMembers(LISTED).then(() => { this.members.list.focus(); this.members.step(0); });
+  }
+
+  /** @param {number} number more of them */
+  async readMembers(number) {
+    const { list } = this.members;
+    const from = list.childElementCount;
+    const ids = this.chosen.slice(from, from + number).map((at) => this.data?.ids[at] ?? "");
+    try {
+      const memories = await this.sayers.read(ids);
+      if (list !== this.members.list || list.childElementCount !== from) return;
+      list.append(...memories.map((memory) => plainRow(memory)));
+      this.members.keep();
+      const left = this.chosen.length - list.childElementCount;
+      fill(this.more, left > 0 ? button(`${count(left)} more`, "", () => void this.readMembers(LISTED), { class: "plain" }) : null);
+    } catch (error) {
+      this.page.fail(error);
+    }
+  }
+
+  askTag() {
+    const field = h("input", { type: "text", "aria-label": "Tag for all of them", placeholder: "tag", dir: "auto" });
+    this.askOnce(field, "Tag", () => {
+      const tag = field.value.trim().replace(/^#/, "");
+      if (tag) void this.writeAll((memory) => (memory.tags.includes(tag) ? null : { tags: [...memory.tags, tag] }), `tagged #${tag}`);
+    });
+  }
+
+  askLayer() {
+    const field = h("select", { "aria-label": "Layer for all of them" }, ["buffer", "working", "core"].map((layer) => h("option", {}, layer)));
+    this.askOnce(field, "Move", () => {
+      const layer = /** @type {"buffer" | "working" | "core"} */ (field.value);
+      void this.writeAll((memory) => (memory.layer === layer ? null : { layer }), `moved to ${layer}`);
+    });
+  }
+
+  /**
+   * @param {HTMLInputElement | HTMLSelectElement} field
+   * @param {string} verb
+   * @param {() => void} act
+   */
+  askOnce(field, verb, act) {
+    this.parts.lasso.querySelector(".prompt")?.remove();
+    const form = h("form", { class: "prompt row", on: { submit: (/** @type {Event} */ event) => { event.preventDefault(); form.remove(); act(); } } },
+      h("span", { class: "grow" }, field), h("button", { class: "primary" }, `${verb} ${count(Math.min(WRITTEN_MAX, this.chosen.length))}`));
+    this.actions.after(form);
+    field.focus();
+  }
+
+  /**
+   * Change all that are chosen, and say how many; one undo takes all back.
+   * @param {(memory: Memory) => import("../../api_types").Patch | null} patchOf
+   * @param {string} done
+   */
+  async writeAll(patchOf, done) {
+    const ids = this.chosen.slice(0, WRITTEN_MAX).map((at) => this.data?.ids[at] ?? "");
+    const progress = h("p", { class: "meta", role: "status" });
+    fill(this.actions, progress);
+    let reached = 0;
+    await this.page.write(async () => {
+      ids.forEach((id) => this.sayers.known.delete(id));
+      const memories = await this.sayers.read(ids);
+      /** @type {number[]} */
+      const seqs = [];
+      const failed = await together(memories, async (memory) => {
+        reached += 1;
+        progress.textContent = `${count(reached)} of ${count(memories.length)} …`;
+        const patch = patchOf(memory);
+        if (!patch) return;
+        const { seq, layer } = await call("PATCH /v1/memories/{id}", { ...patch, if_version: memory.version }, { part: memory.id });
+        if (seq) seqs.push(seq);
+        if (patch.layer && patch.layer !== layer) throw new ApiError("stays", `it stays in ${layer}, the daemon moves it by its cycles`, 200);
+      });
+      const left = this.chosen.length - ids.length;
+      return {
+        text: `${memoriesText(seqs.length)} ${done}${failed.length ? `; ${count(failed.length)} could not be: ${failed[0]}` : ""}${left > 0 ? `; ${count(left)} were left, ${count(WRITTEN_MAX)} at once are the most` : ""}`,
+        undo: seqs.length ? async () => { for (const seq of seqs.sort((one, other) => other - one)) await call("POST /v1/undo", { seq }); } : null,
+      };
+    });
+    this.drawLasso();
+  }
+
+  // The same as a table
+
+  drawTable() {
+    if (!this.data) return;
+    this.parts.table.hidden = !this.isTable;
+    this.canvas.place.hidden = this.isTable;
+    this.parts.tableButton.firstChild?.replaceWith(this.isTable ? "as a picture" : "as a table");
+    if (!this.isTable) return;
+    const groups = colouring(this.data.known, "topic", this.roots);
+    /** @type {number[][]} */
+    const members = groups.categories.map(() => []);
+    groups.ownOf.forEach((own, at) => members[own].push(at));
+    const places = members.map((points) => this.points.place(points));
+    const rows = groups.categories.map((each, own) => {
+      const near = groups.categories.map((_, other) => other).filter((other) => other !== own && groups.categories[other].key)
+        .sort((one, other) => Math.hypot(places[one].x - places[own].x, places[one].y - places[own].y) - Math.hypot(places[other].x - places[own].x, places[other].y - places[own].y));
+      return h("tr", {}, h("td", { dir: "auto" }, each.name), h("td", { class: "number", "data-label": "memories" }, count(each.count)),
+        h("td", { "data-label": "beside" }, each.key ? near.slice(0, 3).map((other) => groups.categories[other].name).join(" · ") : "everywhere"));
+    });
+    fill(this.parts.table, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "topic"), h("th", { class: "number" }, "memories"), h("th", {}, "beside it"))), h("tbody", {}, rows)));
+  }
+}
+
+/**
+ * Do something with each, a few at a time. Returns the messages of those that failed.
+ * @template T
+ * @param {T[]} items
+ * @param {(item: T) => Promise<void>} act
+ */
+async function together(items, act) {
+  /** @type {string[]} */
+  const failed = [];
+  const left = [...items];
+  const work = async () => {
+    for (let item = left.shift(); item !== undefined; item = left.shift()) {
+      try {
+        await act(item);
+      } catch (error) {
+        if (!(error instanceof ApiError) || error.isGone) throw error;
+        failed.push(error.message);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: TOGETHER }, work));
+  return failed;
+}
+
+/** @param {string} name */
+const cut = (name) => { const all = Array.from(name); return all.length > 28 ? `${all.slice(0, 27).join("")}…` : name; };
