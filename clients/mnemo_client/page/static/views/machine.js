@@ -239,40 +239,7 @@ class Machine {
           .join(" · "),
       ),
     );
-    const failing = Object.entries(status.threads).filter(([, thread]) => thread.failing);
-    fill(
-      this.cause,
-      status.state === "degraded"
-        ? h(
-            "div",
-            { class: "box cause" },
-            h("h2", { class: "warn" }, `${isByWords ? "◐" : "⚠"} ${status.reasons.join("; ")}`),
-            h(
-              "p",
-              {},
-              isByWords
-                ? "Everything that is stored can be read, written and found by its words; what means the same in other words is not found."
-                : "Everything that is stored can be read. What is written meanwhile is kept in the journal, and taken over when the cause is gone.",
-            ),
-            h(
-              "p",
-              {},
-              "See what is wrong and how to mend it: ",
-              h("code", {}, "mnemo doctor"),
-              ", then ",
-              h("code", {}, "mnemo doctor --fix"),
-              ".",
-            ),
-          )
-        : null,
-      failing.length
-        ? h(
-            "p",
-            { class: "note-line warn" },
-            `⚠ Fails again and again: ${failing.map(([name, thread]) => `${name} (${thread.last_failure ?? "no reason given"})`).join("; ")}`,
-          )
-        : null,
-    );
+    fill(this.cause, status.state === "degraded" ? causeBox(status, isByWords) : null, failingThreads(status));
   }
 
   // Charts
@@ -443,4 +410,37 @@ function shrunk(days, disk) {
     const before = index ? disk(days[index - 1].disk) : 0;
     return before && disk(each.disk) < before * 0.8 ? [{ at: each.at, words: "became smaller" }] : [];
   });
+}
+
+/**
+ * The cause of a degraded state, what still works, and what to do.
+ * @param {StatusAnswer} status
+ * @param {boolean} isByWords only the embedding model is missing
+ */
+function causeBox(status, isByWords) {
+  const works = isByWords
+    ? "Everything that is stored can be read, written and found by its words; what means the same in other words is not found."
+    : "Everything that is stored can be read. What is written meanwhile is kept in the journal, and taken over when the cause is gone.";
+  return h(
+    "div",
+    { class: "box cause" },
+    h("h2", { class: "warn" }, `${isByWords ? "◐" : "⚠"} ${status.reasons.join("; ")}`),
+    h("p", {}, works),
+    h(
+      "p",
+      {},
+      "See what is wrong and how to mend it: ",
+      h("code", {}, "mnemo doctor"),
+      ", then ",
+      h("code", {}, "mnemo doctor --fix"),
+      ".",
+    ),
+  );
+}
+
+/** @param {StatusAnswer} status */
+function failingThreads({ threads }) {
+  const failing = Object.entries(threads).filter(([, thread]) => thread.failing);
+  const words = failing.map(([name, thread]) => `${name} (${thread.last_failure ?? "no reason given"})`);
+  return words.length ? h("p", { class: "note-line warn" }, `⚠ Fails again and again: ${words.join("; ")}`) : null;
 }

@@ -80,53 +80,45 @@ export async function proposeUndo(page, place, wanted, { label, done }) {
     if (!(error instanceof ApiError) || error.isGone) return page.fail(error);
     const later = /** @type {Later[]} */ (error.body?.later ?? []);
     if (later.length) keep.textContent = "Leave it";
-    fill(
-      place,
-      h(
-        "div",
-        { class: "box undo-plan", role: "group", "aria-label": "It cannot be taken back" },
-        later.length
-          ? h(
-              "p",
-              {},
-              h("b", { class: "warn" }, `⚠ Nothing is taken back: ${counted(later.length, "change")} came since`),
-              " on the same memories. Take those back first.",
-            )
-          : h("p", { class: "warn" }, `⚠ ${error.message}`),
-        h(
-          "ul",
-          { class: "plain-list" },
-          later.slice(0, MEMORIES_SHOWN).map((each) =>
-            h(
-              "li",
-              { class: "row" },
-              h(
-                "button",
-                { type: "button", class: "plain", on: { click: () => page.set({ id: each.id }) } },
-                h("code", {}, each.id.slice(-8)),
-              ),
-              h("span", { class: "grow meta" }, `${moment(each.at)} · ${each.by || "you"} · ${each.what} ${each.seq}`),
-              button(
-                "Take this back",
-                "",
-                () =>
-                  void page.write(async () => ({
-                    text: `Change ${each.seq} was taken back`,
-                    undo: forwardAgain(await call("POST /v1/undo", { seq: each.seq })),
-                  })),
-                { class: "plain" },
-              ),
-            ),
-          ),
-          later.length > MEMORIES_SHOWN
-            ? h("li", { class: "meta" }, `and ${count(later.length - MEMORIES_SHOWN)} more`)
-            : null,
-        ),
-        h("div", { class: "actions" }, keep),
-      ),
-    );
+    const about = { class: "box undo-plan", role: "group", "aria-label": "It cannot be taken back" };
+    fill(place, h("div", about, refusal(page, error, later), h("div", { class: "actions" }, keep)));
     keep.focus();
   }
+}
+
+/**
+ * Say why something cannot be taken back: what came since, each with its own way back.
+ * @param {Page} page
+ * @param {ApiError} error
+ * @param {Later[]} later
+ * @returns {import("../../html.js").Children}
+ */
+function refusal(page, error, later) {
+  if (!later.length) return h("p", { class: "warn" }, `⚠ ${error.message}`);
+  const takeBack = (/** @type {number} */ seq) =>
+    page.write(async () => ({
+      text: `Change ${seq} was taken back`,
+      undo: forwardAgain(await call("POST /v1/undo", { seq })),
+    }));
+  const rows = later.slice(0, MEMORIES_SHOWN).map((each) =>
+    h(
+      "li",
+      { class: "row" },
+      button(`memory ${each.id.slice(-8)}`, "", () => page.set({ id: each.id }), { class: "plain" }),
+      h("span", { class: "grow meta" }, `${moment(each.at)} · ${each.by || "you"} · ${each.what} ${each.seq}`),
+      button("Take this back", "", () => void takeBack(each.seq), { class: "plain" }),
+    ),
+  );
+  const more = later.length - MEMORIES_SHOWN;
+  return [
+    h(
+      "p",
+      {},
+      h("b", { class: "warn" }, `⚠ Nothing is taken back: ${counted(later.length, "change")} came since`),
+      " on the same memories. Take those back first.",
+    ),
+    h("ul", { class: "plain-list" }, rows, more > 0 ? h("li", { class: "meta" }, `and ${count(more)} more`) : null),
+  ];
 }
 
 /**
