@@ -12,7 +12,7 @@ import secrets
 import subprocess
 import sys
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import aiohttp
 from aiohttp import web
 
 from mnemo_client import loopback
+from mnemo_client.cli.doctor.doctor_checks import DoctorCheck
 from mnemo_client.cli.editor import NEEDS_TERMINAL, chosen_editor, editor_command
 from mnemo_client.errors import UsageError
 from mnemo_client.protocol.operations import BULK_BYTES_MAX, OPERATIONS
@@ -41,20 +42,28 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-PASSED_TO_DAEMON = ("Accept", "Content-Type", "Last-Event-ID", "X-Namespace")
+PASSED_TO_DAEMON = ("Accept", "Content-Type", "Last-Event-ID", "X-Namespace", "X-Mnemo-Agent")  # the last lowers trust
 PASSED_TO_PAGE = ("Content-Type", "Retry-After")
 UNREACHABLE = "the daemon is not running; start it with: mnemo up"
 READ_ONLY = "this page is read only: `mnemo ui` without --read-only opens one that can write"
 
 
+Examine = Callable[[bool], Sequence[DoctorCheck]]
+"""The checks of `mnemo doctor`; True: also those that take long or write."""
+
+
 class PageServer:
     """The server of the page on one port. `secret` is what a later `mnemo ui` shows to be given an address."""
 
-    def __init__(self, socket_path: Path, port: int, environ: Mapping[str, str], *, is_read_only: bool = False) -> None:
+    def __init__(
+        self, socket_path: Path, port: int, environ: Mapping[str, str], examine: Examine, *, is_read_only: bool = False
+    ) -> None:
         self.secret = secrets.token_urlsafe(32)
         self._address = f"http://{loopback.HOST}:{port}"
         self._cookie = f"mnemo_{port}"  # browsers send a cookie of a host to all of its ports
         self._environ = environ
+        self._examine = examine
+        self._examining = asyncio.Lock()
         self._is_read_only = is_read_only
         self._socket_path = socket_path
         self._session: aiohttp.ClientSession
@@ -73,6 +82,8 @@ class PageServer:
         self.app.router.add_post("/page/address", self._give_address)
         self.app.router.add_get("/page/info", self._info)
         self.app.router.add_post("/page/open", self._open_note)
+        self.app.router.add_get("/page/doctor", self._doctor)
+        self.app.router.add_post("/page/doctor", self._doctor)
         self.app.router.add_get("/page/drafts/{id}", self._draft)
         self.app.router.add_post("/page/drafts/{id}", self._keep_draft)
         self.app.router.add_route("*", "/v1/{rest:.*}", self._pass_on)
@@ -123,6 +134,15 @@ class PageServer:
             while len(self._drafts) > DRAFTS_MAX:
                 self._drafts.popitem(last=False)
         return web.json_response({})
+
+    async def _doctor(self, request: web.Request) -> web.Response:
+        """Answer with the checks of `mnemo doctor`, one run at a time; POST also runs those that take long or write."""
+        wants_all = request.method == "POST"
+        if wants_all and self._is_read_only:
+            return loopback.refusal(403, "read_only", READ_ONLY)
+        async with self._examining:
+            checks = await asyncio.to_thread(self._examine, wants_all)
+        return web.json_response({"checks": [check._asdict() for check in checks], "all": wants_all})
 
     # The daemon
 

@@ -5,9 +5,12 @@ import json
 import os
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mnemo_client import loopback
+from mnemo_client.cli.doctor.doctor_checks import DoctorCheck
+from mnemo_client.cli.doctor.examination import CHECKS, examination, run_row
 from mnemo_client.errors import EXIT_DONE, MnemoError, UsageError
 from mnemo_client.page.page_server import PageServer
 from mnemo_client.paths import run_folder, socket_path
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
 IDLE_SECONDS = 30 * 60.0  # without a page; an open one holds a stream of events
 ASK_SECONDS = 5.0
+ON_REQUEST = ("integrity", "round trip")  # the checks that read the whole store, or write
 
 
 def ui(context: "CommandContext") -> int:
@@ -37,8 +41,9 @@ def ui(context: "CommandContext") -> int:
             raise MnemoError("another `mnemo ui` is just starting or ending", "run it again")
         with loopback.bind(options.port) as bound:
             server = PageServer(
-                socket_path(context.environ), bound.getsockname()[1], context.environ, is_read_only=options.read_only
-            )
+                socket_path(context.environ), bound.getsockname()[1], context.environ,
+                lambda wants_all: _examined(context, wants_all=wants_all), is_read_only=options.read_only,
+            )  # fmt: skip
 
             def started() -> None:
                 place.publish(loopback.ServerRecord(loopback.address_of(bound), server.secret, os.getpid()))
@@ -55,6 +60,12 @@ def ui(context: "CommandContext") -> int:
             finally:
                 place.withdraw()
     return EXIT_DONE
+
+
+def _examined(context: "CommandContext", *, wants_all: bool) -> Sequence[DoctorCheck]:
+    with examination(context) as examined:
+        rows = [row for row in CHECKS if wants_all or row.name not in ON_REQUEST]
+        return [check for row in rows for check in run_row(row, examined)]
 
 
 def _address_from(record: loopback.ServerRecord) -> str:

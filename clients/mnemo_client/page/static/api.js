@@ -28,14 +28,15 @@ export class ApiError extends Error {
  * @template {keyof Operations} K
  * @param {K} operation method and path, as in the operation table
  * @param {Operations[K]["request"]} request the body, or the query string of GET and DELETE
- * @param {{part?: string, signal?: AbortSignal}} [options] part: what stands for {id} in the path
+ * @param {{part?: string, signal?: AbortSignal, agent?: string}} [options] part: what stands for {id} in the path;
+ * agent: the program as which is asked, which sees less than a person
  * @returns {Promise<Operations[K]["answer"]>}
  */
-export async function call(operation, request, { part = "", signal } = {}) {
+export async function call(operation, request, { part = "", signal, agent } = {}) {
   const [method, path] = operation.split(" ");
   let target = path.replace(/\{\w+\}/, encodeURIComponent(part));
   /** @type {Record<string, string>} */
-  const headers = {};
+  const headers = agent ? { "X-Mnemo-Agent": agent } : {};
   let body;
   if (method === "GET" || method === "DELETE") {
     const query = new URLSearchParams();

@@ -4,7 +4,7 @@ import { ApiError, ask, call } from "./api.js";
 import { difference } from "./diff.js";
 import { counted, day, moment, origin, weekday } from "./format.js";
 import { button, fill, h, memoryText } from "./html.js";
-import { change, pin, restore, trash, trustMark } from "./memory.js";
+import { change, move, pin, restore, trash, trustMark } from "./memory.js";
 
 /** @typedef {import("../api_types").MemoryView} Memory */
 /** @typedef {import("./app.js").Page} Page */
@@ -308,7 +308,7 @@ export class Card {
     const kinds = /** @type {const} */ (["semantic", "episodic", "procedural"]).filter((kind) => kind !== memory.kind);
     actions.after(h("div", { class: "more box" },
       h("p", {}, h("span", { class: "label" }, "move to"), layers.map((layer) =>
-        button(layer, "", () => void change(this.page, memory.id, { layer }, `Moved to ${layer}`)))),
+        button(layer, "", () => void move(this.page, memory.id, layer)))),
       h("p", {}, h("span", { class: "label" }, "file as"), kinds.map((kind) =>
         button(kind, "", () => void change(this.page, memory.id, { kind }, `Filed as ${kind}`)))),
       h("p", {}, h("span", { class: "label" }, "no way back"), button("Forget for ever …", "", () => void this.forget(memory), { class: "danger" }))));

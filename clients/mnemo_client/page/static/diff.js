@@ -28,11 +28,11 @@ export function wordDifference(before, after) {
   return parts;
 }
 
-/**
- * Words with the white space behind them.
- * @param {string} text
- */
-const wordsOf = (text) => text.match(/\s*[^\s]+|\s+$/gu) ?? [];
+// A word, joined ones such as 9:30 and rotate.sh whole, or a sign, each with the white space before it.
+const WORDS = /\s*(?:[\p{L}\p{M}\p{N}_]+(?:['’.,:/@-][\p{L}\p{M}\p{N}_]+)*|\S)|\s+$/gu;
+
+/** @param {string} text */
+const wordsOf = (text) => text.match(WORDS) ?? [];
 
 /**
  * @param {Part[]} parts
@@ -102,16 +102,32 @@ function middle(parts, from, to) {
  * @param {string} before
  * @param {string} after
  */
-export function difference(before, after) {
+export const difference = (before, after) => drawn(wordDifference(before, after), ["removed: ", "added: "]);
+
+/**
+ * Return both sides of a difference, each with its own words alone: those only in the first struck, those only in the
+ * second underlined.
+ * @param {string} before
+ * @param {string} after
+ */
+export function differenceSides(before, after) {
+  const parts = wordDifference(before, after);
+  const names = /** @type {[string, string]} */ (["only here: ", "only here: "]);
+  return { before: drawn(parts.filter((part) => part.kind !== "added"), names), after: drawn(parts.filter((part) => part.kind !== "removed"), names) };
+}
+
+/**
+ * @param {Part[]} parts
+ * @param {[string, string]} names said before what is removed and what is added
+ */
+function drawn(parts, names) {
   const place = h("span", { class: "text diff", dir: "auto" });
-  for (const part of wordDifference(before, after)) {
-    if (part.kind === "removed") {
-      place.append(h("del", {}, h("span", { class: "hidden" }, "removed: "), part.text.trim()), " ");
-    } else if (part.kind === "added") {
-      place.append(h("ins", {}, h("span", { class: "hidden" }, "added: "), part.text.trim()), " ");
-    } else {
-      place.append(...folded(part.text));
-    }
+  for (const [index, { kind, text }] of parts.entries()) {
+    const words = text.trimStart();
+    const space = text.slice(0, text.length - words.length);
+    if (kind === "same") place.append(...folded(text));
+    else if (kind === "removed") place.append(space, h("del", {}, h("span", { class: "hidden" }, names[0]), words));
+    else place.append(space || (parts[index - 1]?.kind === "removed" ? " " : ""), h("ins", {}, h("span", { class: "hidden" }, names[1]), words));
   }
   return place;
 }
@@ -122,12 +138,11 @@ export function difference(before, after) {
  */
 function folded(text) {
   const words = wordsOf(text);
-  if (words.length <= FOLD_WORDS) return [h("span", {}, `${text.trim()} `)];
-  const [head, tail] = [words.slice(0, 4).join(""), words.slice(-4).join("")];
+  if (words.length <= FOLD_WORDS) return [h("span", {}, text)];
   const between = words.slice(4, -4).join("");
   const more = h("button", {
     type: "button", class: "plain", title: "show the unchanged words",
     on: { click: () => more.replaceWith(h("span", {}, between)) },
   }, " … ");
-  return [h("span", {}, head), more, h("span", {}, `${tail} `)];
+  return [h("span", {}, words.slice(0, 4).join("")), more, h("span", {}, words.slice(-4).join(""))];
 }

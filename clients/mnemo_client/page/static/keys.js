@@ -19,7 +19,7 @@ const KEYS = [
   ["Topics", [["← →", "close, open"]]],
   ["Facts", [["← →", "keep the left, the right one"], ["b", "both hold"]]],
   ["Conversations", [["f", "file the turns now"], ["c", "chat"]]],
-  ["Lifecycle", [["r", "run a cycle, restore"], ["y n", "approve, reject"]]],
+  ["Lifecycle", [["r", "run a cycle, restore"], ["z", "take back the cycle, the change"], ["← →", "the layer beside"], ["y n e", "approve, reject, edit the result"]]],
   ["What an agent sees", [["y", "copy the text"]]],
   ["Machine", [["s", "stop and go on with the events"]]],
 ];

@@ -47,6 +47,7 @@ export function metaLine(memory, { date = day(memory.event_at) } = {}) {
 export function excerpt(memory) {
   const text = () => (memory.best ? memoryText(memory.best.text, memory.best.marks) : memoryText(memory.content));
   if (!memory.tags.includes("sensitive")) return text();
+  // Not a button: a row of a list has none in it. By keyboard, the memory's card shows the text.
   const cover = h("span", { class: "cover", on: { click: (/** @type {Event} */ event) => {
     event.stopPropagation();
     cover.replaceWith(text());
@@ -61,7 +62,9 @@ export function excerpt(memory) {
  * @param {(id: string) => void} [chosen]
  */
 export function memoryList(page, label, chosen) {
-  const list = h("div", { class: "hits", role: "listbox", "aria-label": label, tabindex: 0 });
+  const list = h("div", { class: "hits", role: "group", "aria-label": label, tabindex: 0 });
+  // A list box has options; what stands in the place of an empty list are none.
+  new MutationObserver(() => list.setAttribute("role", list.querySelector("[role=option]") ? "listbox" : "group")).observe(list, { childList: true });
   /** @type {HTMLElement | null} */
   let selected = null;
   const rows = () => /** @type {HTMLElement[]} */ ([...list.querySelectorAll("[role=option]")]);
@@ -146,7 +149,7 @@ const undoOf = (seq) => (seq ? () => call("POST /v1/undo", { seq }) : null);
  * Return the number of the last change of a memory.
  * @param {string} id
  */
-async function lastChange(id) {
+export async function lastChange(id) {
   const { versions } = await call("GET /v1/memories/{id}/history", { limit: 1 }, { part: id });
   return versions[0]?.seq;
 }
@@ -188,3 +191,33 @@ export const change = (page, id, patch, text) => page.write(async () => {
   await call("PATCH /v1/memories/{id}", patch, { part: id });
   return { text, undo: undoOf(await lastChange(id)) };
 });
+
+/**
+ * Move a memory to another layer. A daemon that moves memories by its cycles alone answers with the layer that it keeps.
+ * @param {Page} page
+ * @param {string} id
+ * @param {"buffer" | "working" | "core"} layer
+ */
+export const move = (page, id, layer) => page.write(async () => {
+  const after = await call("PATCH /v1/memories/{id}", { layer }, { part: id });
+  if (after.layer !== layer) return { text: `It stays in ${after.layer}: this daemon moves memories by its cycles alone` };
+  return { text: `Moved to ${layer}`, undo: undoOf(await lastChange(id)) };
+});
+
+const SENSITIVE_MAX = 500;
+
+/**
+ * Return the ids of the sensitive memories, for lists whose entries have a text but no tags.
+ * @param {string | null | undefined} namespace
+ */
+export async function sensitiveIds(namespace) {
+  const { memories } = await call("GET /v1/memories", { namespace, tag: ["sensitive"], limit: SENSITIVE_MAX });
+  return new Set(memories.map((each) => each.id));
+}
+
+/**
+ * Return a text of a memory whose tags are not at hand, covered if it is sensitive.
+ * @param {string} text
+ * @param {boolean} isSensitive
+ */
+export const textOrCover = (text, isSensitive) => excerpt(/** @type {any} */ ({ content: text, tags: isSensitive ? ["sensitive"] : [] }));

@@ -1,0 +1,132 @@
+// The text that an agent is given as a table of its lines, and what is below the cut.
+
+import { count, counted } from "../../format.js";
+import { button, h, memoryText } from "../../html.js";
+import { excerpt } from "../../memory.js";
+
+/** @typedef {import("../../app.js").Page} Page */
+/**
+ * @typedef {{text: string, section: string, tokens: number, memory: string | null, more: string[],
+ *   reason: string | null, weight: number | null, condensed: boolean}} Line
+ */
+/** @typedef {{name: string, tokens: number, budget: number | null, left_out: Record<string, number>}} Section */
+/** @typedef {{lines: Line[], sections: Section[]}} Explained */
+/**
+ * A text as it was given. `below`: what was found and is not in it.
+ * @typedef {{text: string, explained: Explained, namespace: string, isPrompt: boolean, abstained: boolean,
+ *   below: import("../../../api_types").RecalledMemory[]}} Given
+ */
+
+const LINES_FIRST = 8; // of a section; the rest is folded
+
+/**
+ * @param {Given} given
+ * @param {Set<string>} unfolded sections that are shown whole
+ * @param {(section: string) => void} unfold
+ */
+export function linesTable(given, unfolded, unfold) {
+  const { lines } = given.explained;
+  const isHead = (/** @type {number} */ at) =>
+    lines[at].memory === null && lines[at].section !== (lines[at - 1]?.section ?? "");
+  const isFoldable = (/** @type {number} */ at) =>
+    lines[at].memory !== null || (!isHead(at) && lines[at].section === "topics");
+  /** @type {Map<string, number>} */
+  const seen = new Map();
+  /** @type {Set<string>} */
+  const folded = new Set();
+  const body = lines.map((line, at) => {
+    if (isFoldable(at)) seen.set(line.section, (seen.get(line.section) ?? 0) + 1);
+    const isShown = !isFoldable(at) || unfolded.has(line.section) || (seen.get(line.section) ?? 0) <= LINES_FIRST;
+    if (isShown) return lineRow(given, line, at, isHead(at));
+    if (folded.has(line.section)) return null;
+    folded.add(line.section);
+    const rest = lines.filter((each, other) => other >= at && each.section === line.section && isFoldable(other));
+    const tokens = rest.reduce((sum, each) => sum + each.tokens, 0);
+    const more = button(counted(rest.length, "more line"), "", () => unfold(line.section), { class: "plain" });
+    return h("tr", {}, h("td", {}), h("td", {}, more), h("td", { class: "number" }, count(tokens)), h("td", {}));
+  });
+  const head = (/** @type {string} */ name, attributes = {}) => h("th", { scope: "col", ...attributes }, name);
+  return h(
+    "table",
+    { class: "lines" },
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        head("line", { class: "number" }),
+        head("the text, line by line, as it is given"),
+        head("tokens", { class: "number" }),
+        head("why it is there"),
+      ),
+    ),
+    h("tbody", {}, body),
+  );
+}
+
+/**
+ * @param {Given} given
+ * @param {Line} line
+ * @param {number} at
+ * @param {boolean} isHead
+ */
+function lineRow(given, line, at, isHead) {
+  const section = isHead ? given.explained.sections.find((each) => each.name === line.section) : undefined;
+  const budget = section?.budget ? `${count(section.budget)} at most` : "";
+  const overBudget = section?.left_out.over_budget ? `${count(section.left_out.over_budget)} did not fit` : "";
+  const tokens = section ? section.tokens : line.tokens;
+  const weight = line.weight === null ? "" : ` · ${given.isPrompt ? "score" : "weight"} ${line.weight.toFixed(2)}`;
+  return h(
+    "tr",
+    {
+      class: isHead ? "head" : "",
+      tabindex: line.memory ? -1 : null,
+      "data-row": line.memory ? String(at) : null,
+      "data-id": line.memory,
+    },
+    h("td", { class: "number meta" }, String(at + 1)),
+    h("td", {}, h("code", { class: "text", dir: "auto" }, line.text)),
+    h("td", { class: "number", "data-label": "tokens" }, tokens ? count(tokens) : ""),
+    h(
+      "td",
+      { class: "why" },
+      h("span", { class: "warning" }),
+      line.reason ?? [budget, overBudget].filter(Boolean).join(" · "),
+      h("span", { class: "meta" }, weight, line.more.length ? ` · one line for ${count(line.more.length + 1)}` : ""),
+      line.condensed ? h("span", { class: "badge" }, "shortened") : null,
+    ),
+  );
+}
+
+/**
+ * @param {Page} page
+ * @param {Given} given
+ */
+export function belowTheCut(page, given) {
+  if (!given.below.length) return null;
+  const text = (/** @type {Given["below"][number]} */ each) =>
+    each.tags.includes("sensitive")
+      ? excerpt(each)
+      : h(
+          "button",
+          {
+            type: "button",
+            class: "plain grow memory-link line-clamp",
+            on: { click: () => page.set({ id: each.id }) },
+          },
+          memoryText(each.best?.text ?? each.content),
+        );
+  return h(
+    "section",
+    { class: "below-cut" },
+    h("h2", {}, "the cut: what is below it is not given"),
+    h(
+      "ul",
+      { class: "plain-list" },
+      given.below.map((each) =>
+        h("li", { class: "row" }, h("span", { class: "number" }, each.score.toFixed(2)), text(each)),
+      ),
+    ),
+  );
+}
