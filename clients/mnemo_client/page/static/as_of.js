@@ -88,7 +88,7 @@ function histogram(counts, first, last) {
   const total = counts.reduce((sum, [, number]) => sum + number, 0);
   const [busiest, number] = counts.reduce((best, each) => (each[1] > best[1] ? each : best));
   const bars = counts.map(([at, each]) => s("rect", {
-    x: (1000 * (at - first)) / span, width: Math.max(1, (1000 * WEEK_MS * 0.8) / span), y: 30 - (28 * each) / most, height: (28 * each) / most,
+    x: (1000 * (at - first)) / span, width: Math.min(12, Math.max(1, (1000 * WEEK_MS * 0.8) / span)), y: 30 - (28 * each) / most, height: (28 * each) / most,
   }));
   return [
     s("svg", { viewBox: "0 0 1000 30", preserveAspectRatio: "none", role: "img", "aria-label": `${count(total)} memories a week; most in the week of ${day(busiest)}, ${count(number)}` }, bars),
