@@ -1,6 +1,7 @@
 // What lies together: every memory as a point where its meaning puts it.
 
 import { ApiError, call } from "../api.js";
+import { moved, tagged, together } from "../bulk_writes.js";
 import { emptyState, segments } from "../controls.js";
 import { count, counted, day, memories as memoriesText } from "../format.js";
 import { button, fill, h, memoryText } from "../html.js";
@@ -27,7 +28,6 @@ const WAYS = /** @type {[By, string][]} */ ([
 const LISTED = 20; // of the lasso, at a time
 const LIT = 100; // that a search lights up
 const WRITTEN_MAX = 500; // memories that are tagged or moved at once
-const TOGETHER = 4;
 const LAYERS = ["buffer", "working", "core"];
 const ZOOM_STEP = 1.6;
 const TYPED_MS = 200;
@@ -904,48 +904,6 @@ class MemoryMap {
       ),
     );
   }
-}
-
-/**
- * @param {Memory} memory
- * @param {string} tag
- */
-async function tagged(memory, tag) {
-  if (memory.tags.includes(tag)) return null;
-  const patch = { tags: [...memory.tags, tag], if_version: memory.version };
-  return (await call("PATCH /v1/memories/{id}", patch, { part: memory.id })).seq;
-}
-
-/**
- * @param {Memory} memory
- * @param {import("../../api_types").MoveRequest} to
- */
-async function moved(memory, to) {
-  return (await call("POST /v1/memories/{id}/move", { ...to, if_version: memory.version }, { part: memory.id })).seq;
-}
-
-/**
- * Do something with each, a few at a time. Returns the messages of those that failed.
- * @template T
- * @param {T[]} items
- * @param {(item: T) => Promise<void>} act
- */
-async function together(items, act) {
-  /** @type {string[]} */
-  const failed = [];
-  const left = [...items];
-  const work = async () => {
-    for (let item = left.shift(); item !== undefined; item = left.shift()) {
-      try {
-        await act(item);
-      } catch (error) {
-        if (!(error instanceof ApiError) || error.isGone) throw error;
-        failed.push(error.message);
-      }
-    }
-  };
-  await Promise.all(Array.from({ length: TOGETHER }, work));
-  return failed;
 }
 
 /** @param {string} name */

@@ -2,10 +2,11 @@
 
 import { ApiError, call } from "../api.js";
 import { emptyState, saySlow, segments, withTable } from "../controls.js";
-import { count, counted, memories as memoriesText, month } from "../format.js";
+import { count, counted, memories as memoriesText } from "../format.js";
 import { drawGraph, graphTable } from "../graph.js";
-import { button, fill, h, s } from "../html.js";
+import { button, fill, h } from "../html.js";
 import { excerpt, memoryList, memoryRow, metaLine } from "../memory.js";
+import { monthBars } from "../month_bars.js";
 import { treemap } from "../treemap.js";
 
 /** @typedef {import("../app.js").Page} Page */
@@ -16,7 +17,6 @@ import { treemap } from "../treemap.js";
 const STANDING = 5; // memories that stand for a topic
 const MEMBERS = 50; // more of them at a time
 const NODES = 300;
-const MONTHS = 36; // that are drawn, the last
 const TOPICS_FROM = 30; // memories with meaning
 const NAMED_AREA = 34; // px: the least height of an area that has a name
 const AREA_HEIGHT = 560;
@@ -708,53 +708,6 @@ async function renameTopic(topic, name) {
     { part: topic.id },
   );
   return { text: `${topic.name} is now ${after.name}`, undo: seq ? () => call("POST /v1/undo", { seq }) : null };
-}
-
-/**
- * Return how many members each month has, as bars from the first to the present one.
- * @param {Record<string, number>} months by year and month, such as 2026-05
- */
-function monthBars(months) {
-  const first = Object.keys(months).sort()[0];
-  if (!first) return null;
-  const names = [];
-  const now = new Date();
-  const at = new Date(Number(first.slice(0, 4)), Number(first.slice(5)) - 1, 1);
-  for (; at <= now; at.setMonth(at.getMonth() + 1))
-    names.push(`${at.getFullYear()}-${String(at.getMonth() + 1).padStart(2, "0")}`);
-  const shown = names.slice(-MONTHS);
-  const earlier = names.slice(0, -MONTHS).reduce((sum, name) => sum + (months[name] ?? 0), 0);
-  const most = Math.max(1, ...shown.map((name) => months[name] ?? 0));
-  const full = shown.reduce((best, name) => ((months[name] ?? 0) > (months[best] ?? 0) ? name : best), shown[0]);
-  const text = (/** @type {string} */ name) =>
-    month(new Date(Number(name.slice(0, 4)), Number(name.slice(5)) - 1, 1).getTime());
-  return h(
-    "div",
-    { class: "month-bars" },
-    s(
-      "svg",
-      {
-        viewBox: `0 0 ${shown.length * 10} 44`,
-        preserveAspectRatio: "none",
-        role: "img",
-        "aria-label": `members by month; most in ${text(full)}, ${count(months[full] ?? 0)}`,
-      },
-      shown.map((name, index) => {
-        const height = months[name] ? Math.max(2, (42 * months[name]) / most) : 1;
-        return s(
-          "rect",
-          { x: index * 10 + 0.75, width: 8.5, y: 44 - height, height, class: months[name] ? "" : "none" },
-          s("title", {}, `${text(name)}: ${count(months[name] ?? 0)}`),
-        );
-      }),
-    ),
-    h(
-      "div",
-      { class: "row meta" },
-      h("span", { class: "grow" }, text(shown[0]), earlier ? ` · ${count(earlier)} before` : ""),
-      h("span", {}, text(shown[shown.length - 1])),
-    ),
-  );
 }
 
 /**
