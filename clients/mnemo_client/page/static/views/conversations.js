@@ -53,7 +53,7 @@ class Conversations {
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
     this.summary = h("p", { class: "meta" });
-    this.list = h("div", { class: "sessions", role: "list", "aria-label": "Conversations" });
+    this.list = h("div", { class: "sessions", role: "group", "aria-label": "Conversations" });
     this.head = h("header", { class: "session-head" });
     this.turns = h("div", { class: "turns" });
     this.trace = new TracePanel(page, (node) => this.topics.get(node) ?? "a topic");
@@ -134,6 +134,7 @@ class Conversations {
   sessionList() {
     const { sessions } = this;
     this.view.classList.toggle("no-session", !sessions.length);
+    this.list.setAttribute("role", sessions.length ? "list" : "group");
     if (!sessions.length) {
       fill(this.summary);
       return emptyState(

@@ -40,7 +40,7 @@ class Machine {
     /** @type {Record<string, boolean>} panels that are shown whole */
     this.isAll = {};
     const panel = (/** @type {string} */ name) => h("section", { class: `panel ${name}` });
-    this.head = h("header", { class: "view-head" });
+    this.head = h("header", { class: "view-head" }, h("h1", {}, "Machine"));
     this.cause = h("div", { role: "status" });
     this.charts = h("div", { class: "three charts" });
     this.notes = panel("notes");

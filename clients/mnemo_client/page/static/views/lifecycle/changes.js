@@ -49,7 +49,7 @@ export class ChangesTab {
         " ago. What was taken back meanwhile is no difference.",
       ),
     );
-    this.list = h("div", { role: "list", "aria-label": "Changes" });
+    this.list = h("div", { role: "group", "aria-label": "Changes" });
     this.older = h("div", {});
     this.place = h("div", { class: "changes" }, this.head, this.list, this.older);
     this.rows = new Rows(this.list);

@@ -131,7 +131,7 @@ export class CyclesTab {
   /** @param {Page} page */
   constructor(page) {
     this.page = page;
-    this.list = h("div", { class: "cycles", role: "list", "aria-label": "Cycles" });
+    this.list = h("div", { class: "cycles", role: "group", "aria-label": "Cycles" });
     this.older = h("div", {});
     this.place = h("div", {}, this.list, this.older);
     this.rows = new Rows(this.list);

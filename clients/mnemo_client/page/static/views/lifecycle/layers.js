@@ -43,7 +43,7 @@ export class LayersTab {
     this.columns = LAYERS.map(([name, title, purpose]) => new Column(this, name, title, purpose));
     this.active = this.columns[0];
     this.activate(this.active);
-    this.cycles = h("div", { role: "list", "aria-label": "What the last cycles did" });
+    this.cycles = h("div", { role: "group", "aria-label": "What the last cycles did" });
     this.cycleRows = new Rows(this.cycles);
     this.place = h(
       "div",
@@ -92,14 +92,15 @@ export class LayersTab {
       this.page,
       this.cycles,
       () => call("GET /v1/consolidate/history", { limit: CYCLES_SHOWN }),
-      ({ cycles }) =>
-        cycles.length
-          ? cycles.map((cycle) => cycleRow(this.page, cycle))
-          : h(
-              "p",
-              { class: "meta" },
-              "No cycle has run yet. One begins half an hour after something happened, or with Run now.",
-            ),
+      ({ cycles }) => {
+        this.cycles.setAttribute("role", cycles.length ? "list" : "group");
+        if (cycles.length) return cycles.map((cycle) => cycleRow(this.page, cycle));
+        return h(
+          "p",
+          { class: "meta" },
+          "No cycle has run yet. One begins half an hour after something happened, or with Run now.",
+        );
+      },
     ).then(() => this.cycleRows.keep());
   }
 

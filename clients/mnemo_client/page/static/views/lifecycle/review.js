@@ -16,7 +16,7 @@ export class ReviewTab {
     this.page = page;
     this.head = h("div", { class: "row list-note" });
     this.decided = h("ul", { class: "plain-list decided", "aria-label": "Decided" });
-    this.list = h("div", { class: "proposals", role: "list", "aria-label": "What waits for you" });
+    this.list = h("div", { class: "proposals", role: "group", "aria-label": "What waits for you" });
     this.place = h("div", { class: "review" }, this.head, this.decided, this.list);
     this.rows = new Rows(this.list);
     /** @type {Map<string, ProposalBox>} */
@@ -93,6 +93,7 @@ export class ReviewTab {
   }
 
   drawHead() {
+    this.list.setAttribute("role", this.waiting.length ? "list" : "group");
     const waiting = this.waiting.length;
     const more =
       this.total > SHOWN

@@ -24,7 +24,7 @@ class AwayTab {
   constructor(page, label) {
     this.page = page;
     this.head = h("div", { class: "row list-note" });
-    this.list = h("div", { role: "list", "aria-label": label });
+    this.list = h("div", { role: "group", "aria-label": label });
     this.rows = new Rows(this.list);
     this.more = h("div", {});
     this.place = h("div", { class: "away" }, this.head, this.list, this.more);
