@@ -84,7 +84,10 @@ export class Page {
   /** True if the store itself is not well: a daemon without an embedding model calls itself degraded too. */
   get isDegraded() {
     const { status } = this;
-    return status?.state === "degraded" && (status.models.embedding?.state === "ready" || status.reasons.some((each) => !/embedding model/.test(each)));
+    return (
+      status?.state === "degraded" &&
+      (status.models.embedding?.state === "ready" || status.reasons.some((each) => !/embedding model/.test(each)))
+    );
   }
 
   /**
@@ -184,21 +187,46 @@ export class Page {
   drawNotice() {
     const place = element("notice");
     if (!this.isDaemonThere) {
-      fill(place, h("p", { class: "offline-line", role: "alert" }, "⚠ The daemon is not running; trying again. Start it with ",
-        h("code", {}, "mnemo up"), ". What is shown here is what it answered last."));
+      fill(
+        place,
+        h(
+          "p",
+          { class: "offline-line", role: "alert" },
+          "⚠ The daemon is not running; trying again. Start it with ",
+          h("code", {}, "mnemo up"),
+          ". What is shown here is what it answered last.",
+        ),
+      );
       return;
     }
     const status = this.status;
     if (status && this.isDegraded) {
-      fill(place, h("p", { class: "note-line warn", role: "status" }, `⚠ The store is degraded: ${status.reasons.join("; ")}. `,
-        "Reading goes on; what is written is kept in the journal."));
+      fill(
+        place,
+        h(
+          "p",
+          { class: "note-line warn", role: "status" },
+          `⚠ The store is degraded: ${status.reasons.join("; ")}. `,
+          "Reading goes on; what is written is kept in the journal.",
+        ),
+      );
     } else if (status && status.models.embedding?.state !== "ready") {
       const model = status.models.embedding;
       const progress = status.views.vectors;
-      fill(place, h("p", { class: "note-line", role: "status" }, "◐ Found by words only: ",
-        model?.state === "loading" ? "the embedding model is being loaded" : "there is no embedding model",
-        progress && progress.share < 1 ? `, ${Math.round(progress.share * 100)}% have vectors` : "",
-        model?.state === "absent" ? h("span", {}, ". Get one with ", h("code", {}, "mnemo models pull all-MiniLM-L6-v2")) : null, "."));
+      fill(
+        place,
+        h(
+          "p",
+          { class: "note-line", role: "status" },
+          "◐ Found by words only: ",
+          model?.state === "loading" ? "the embedding model is being loaded" : "there is no embedding model",
+          progress && progress.share < 1 ? `, ${Math.round(progress.share * 100)}% have vectors` : "",
+          model?.state === "absent"
+            ? h("span", {}, ". Get one with ", h("code", {}, "mnemo models pull all-MiniLM-L6-v2"))
+            : null,
+          ".",
+        ),
+      );
     } else {
       fill(place);
     }
@@ -209,32 +237,77 @@ export class Page {
     const status = this.status;
     const waiting = status?.lifecycle?.proposals ?? 0;
     const links = VIEWS.map(([name, title], index) =>
-      h("li", {}, h("a", {
-        href: addressOf(name, { ns: this.route.params.get("ns") }),
-        "aria-current": name === this.route.view ? "page" : null,
-        "aria-keyshortcuts": String(index + 1),
-      }, h("span", { class: "grow" }, title),
-      name === "lifecycle" && waiting ? h("span", { class: "count", title: "wait for your decision" }, count(waiting)) : null,
-      h("kbd", {}, String(index + 1)))));
+      h(
+        "li",
+        {},
+        h(
+          "a",
+          {
+            href: addressOf(name, { ns: this.route.params.get("ns") }),
+            "aria-current": name === this.route.view ? "page" : null,
+            "aria-keyshortcuts": String(index + 1),
+          },
+          h("span", { class: "grow" }, title),
+          name === "lifecycle" && waiting
+            ? h("span", { class: "count", title: "wait for your decision" }, count(waiting))
+            : null,
+          h("kbd", {}, String(index + 1)),
+        ),
+      ),
+    );
     const known = Object.keys(status?.namespaces ?? {}).sort();
     if (this.namespace !== ALL_NAMESPACES && !known.includes(this.namespace)) known.push(this.namespace);
-    const choice = h("select", {
-      "aria-label": "Namespace",
-      on: { change: () => this.set({ ns: choice.value === ALL_NAMESPACES ? null : choice.value }) },
-    }, h("option", { value: ALL_NAMESPACES }, "all namespaces"), known.map((name) =>
-      h("option", { value: name, selected: name === this.namespace, dir: "auto" }, name)));
-    const words = !this.isDaemonThere ? "⚠ not running" : !status ? "" : this.isDegraded ? "⚠ degraded"
-      : status.models.embedding?.state === "ready" ? "● ready" : "◐ by words only";
-    fill(element("nav"),
-      h("header", {}, h("strong", {}, "mnemo"), this.isReadOnly ? h("span", { class: "badge" }, "read only") : null,
-        button("☰", "", () => document.body.classList.toggle("menu"), { class: "menu-button", "aria-label": "Menu" })),
-      choice, h("ul", {}, links),
-      h("footer", {},
+    const choice = h(
+      "select",
+      {
+        "aria-label": "Namespace",
+        on: { change: () => this.set({ ns: choice.value === ALL_NAMESPACES ? null : choice.value }) },
+      },
+      h("option", { value: ALL_NAMESPACES }, "all namespaces"),
+      known.map((name) => h("option", { value: name, selected: name === this.namespace, dir: "auto" }, name)),
+    );
+    const words = !this.isDaemonThere
+      ? "⚠ not running"
+      : !status
+        ? ""
+        : this.isDegraded
+          ? "⚠ degraded"
+          : status.models.embedding?.state === "ready"
+            ? "● ready"
+            : "◐ by words only";
+    fill(
+      element("nav"),
+      h(
+        "header",
+        {},
+        h("strong", {}, "mnemo"),
+        this.isReadOnly ? h("span", { class: "badge" }, "read only") : null,
+        button("☰", "", () => document.body.classList.toggle("menu"), { class: "menu-button", "aria-label": "Menu" }),
+      ),
+      choice,
+      h("ul", {}, links),
+      h(
+        "footer",
+        {},
         h("p", {}, h("span", { class: this.isDegraded || !this.isDaemonThere ? "warn" : "ok" }, words)),
         status ? h("p", {}, memoriesText(status.memories)) : null,
         status?.notes.roots.length ? h("p", {}, `${counted(status.notes.roots.length, "folder")} watched`) : null,
-        h("p", { class: "row" }, button("keys", "?", () => showKeys(this), { class: "plain" }),
-          button(themeName(), "\\", () => { switchTheme(); this.drawNavigation(); }, { class: "plain" }))));
+        h(
+          "p",
+          { class: "row" },
+          button("keys", "?", () => showKeys(this), { class: "plain" }),
+          button(
+            themeName(),
+            "\\",
+            () => {
+              switchTheme();
+              this.drawNavigation();
+            },
+            { class: "plain" },
+          ),
+        ),
+      ),
+    );
   }
 }
 
@@ -337,21 +410,34 @@ function commonAction(page, key, target) {
       const field = /** @type {HTMLInputElement | null} */ (document.querySelector("input[type=search]"));
       return field ? () => field.select() : () => page.go("search");
     }
-    case "j": case "ArrowDown":
+    case "j":
+    case "ArrowDown":
       return key === "j" || target.closest("[role=listbox]") ? () => page.shown?.step?.(1) : null;
-    case "k": case "ArrowUp":
+    case "k":
+    case "ArrowUp":
       return key === "k" || target.closest("[role=listbox]") ? () => page.shown?.step?.(-1) : null;
     case "Enter":
       return target.closest("a, button, summary") ? null : () => page.shown?.open?.();
     case "u":
-      return () => (page.undo ? page.undo() : page.toast("There is nothing of this page to take back; older changes: Lifecycle › Changes"));
+      return () =>
+        page.undo
+          ? page.undo()
+          : page.toast("There is nothing of this page to take back; older changes: Lifecycle › Changes");
     case "\\":
-      return () => { switchTheme(); page.drawNavigation(); };
+      return () => {
+        switchTheme();
+        page.drawNavigation();
+      };
     case "?":
       return () => showKeys(page);
     default: {
       const id = CARD_KEYS[key] && current();
-      return id ? () => { page.set({ id }); openCard(page, id, CARD_KEYS[key]); } : null;
+      return id
+        ? () => {
+            page.set({ id });
+            openCard(page, id, CARD_KEYS[key]);
+          }
+        : null;
     }
   }
 }
@@ -367,21 +453,35 @@ const toastState = { timer: undefined };
  */
 function showToast(page, text) {
   clearTimeout(toastState.timer);
-  const end = () => { fill(element("toast-place")); };
-  const wait = () => { clearTimeout(toastState.timer); toastState.timer = setTimeout(end, TOAST_MS); };
+  const end = () => {
+    fill(element("toast-place"));
+  };
+  const wait = () => {
+    clearTimeout(toastState.timer);
+    toastState.timer = setTimeout(end, TOAST_MS);
+  };
   const stop = () => clearTimeout(toastState.timer);
   const undo = page.undo;
-  fill(element("toast-place"), h("div", {
-    class: "toast", on: { pointerenter: stop, pointerleave: wait, focusin: stop, focusout: wait },
-  }, h("span", {}, text), undo ? button("Undo", "u", () => undo()) : null,
-  h("button", { type: "button", class: "plain", "aria-label": "Close", on: { click: end } }, "×")));
+  fill(
+    element("toast-place"),
+    h(
+      "div",
+      {
+        class: "toast",
+        on: { pointerenter: stop, pointerleave: wait, focusin: stop, focusout: wait },
+      },
+      h("span", {}, text),
+      undo ? button("Undo", "u", () => undo()) : null,
+      h("button", { type: "button", class: "plain", "aria-label": "Close", on: { click: end } }, "×"),
+    ),
+  );
   wait();
 }
 
 // Theme
 
-const themeName = () => document.documentElement.dataset.theme
-  ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+const themeName = () =>
+  document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 
 function switchTheme() {
   const next = themeName() === "dark" ? "light" : "dark";
@@ -409,23 +509,42 @@ async function readStatus(page) {
 function followEvents(page) {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let gathering;
-  follow((name, data) => {
-    if (name === "progress" && page.status?.views[data.view]) {
-      Object.assign(page.status.views[data.view], { share: data.share });
-      page.drawNotice();
-    }
-    page.shown?.heard?.(name, data);
-    if (name !== "change" || gathering) return;
-    gathering = setTimeout(() => { gathering = undefined; void readStatus(page); }, GATHER_MS);
-  }, (isThere) => {
-    if (isThere) void readStatus(page);
-    else page.noteDaemon(false);
-  });
+  follow(
+    (name, data) => {
+      if (name === "progress" && page.status?.views[data.view]) {
+        Object.assign(page.status.views[data.view], { share: data.share });
+        page.drawNotice();
+      }
+      page.shown?.heard?.(name, data);
+      if (name !== "change" || gathering) return;
+      gathering = setTimeout(() => {
+        gathering = undefined;
+        void readStatus(page);
+      }, GATHER_MS);
+    },
+    (isThere) => {
+      if (isThere) void readStatus(page);
+      else page.noteDaemon(false);
+    },
+  );
 }
 
 function signedOut() {
-  fill(element("main"), h("section", { class: "view empty" }, h("h1", {}, "This page is not signed in"),
-    h("p", {}, "Its address is valid once and for one browser. A new one comes from ", h("code", {}, "mnemo ui"), ".")));
+  fill(
+    element("main"),
+    h(
+      "section",
+      { class: "view empty" },
+      h("h1", {}, "This page is not signed in"),
+      h(
+        "p",
+        {},
+        "Its address is valid once and for one browser. A new one comes from ",
+        h("code", {}, "mnemo ui"),
+        ".",
+      ),
+    ),
+  );
 }
 
 /** Exchange the secret of the address for a cookie, which no script can read. */
@@ -466,7 +585,9 @@ async function start() {
   addEventListener("keydown", (event) => press(page, event));
   await followAddress(page);
   followEvents(page);
-  setInterval(() => { if (!document.hidden) void readStatus(page); }, STATUS_MS);
+  setInterval(() => {
+    if (!document.hidden) void readStatus(page);
+  }, STATUS_MS);
 }
 
 void start();

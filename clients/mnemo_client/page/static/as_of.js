@@ -14,7 +14,13 @@ export function asOfSlider(page) {
   const range = h("input", { type: "range", min: 0, max: 0, step: 1, value: 0, "aria-label": "As of" });
   const label = h("output", {}, "now");
   const date = h("input", { type: "date", "aria-label": "As of this day", class: "date" });
-  const place = h("div", { class: "as-of" }, h("span", { class: "label" }, "As of ", h("kbd", {}, "t")), h("div", { class: "track" }, picture, range), h("div", {}, h("b", {}, label), date));
+  const place = h(
+    "div",
+    { class: "as-of" },
+    h("span", { class: "label" }, "As of ", h("kbd", {}, "t")),
+    h("div", { class: "track" }, picture, range),
+    h("div", {}, h("b", {}, label), date),
+  );
   const today = startOfDay(Date.now());
   let first = today;
   let namespace = "";
@@ -34,7 +40,9 @@ export function asOfSlider(page) {
     say();
     choose();
   });
-  date.addEventListener("change", () => { if (date.value) page.set({ as_of: date.value === isoDay(today) ? null : date.value }); });
+  date.addEventListener("change", () => {
+    if (date.value) page.set({ as_of: date.value === isoDay(today) ? null : date.value });
+  });
   return {
     place,
     focus: () => range.focus(),
@@ -87,11 +95,25 @@ function histogram(counts, first, last) {
   const span = Math.max(WEEK_MS, last - first);
   const total = counts.reduce((sum, [, number]) => sum + number, 0);
   const [busiest, number] = counts.reduce((best, each) => (each[1] > best[1] ? each : best));
-  const bars = counts.map(([at, each]) => s("rect", {
-    x: (1000 * (at - first)) / span, width: Math.min(12, Math.max(1, (1000 * WEEK_MS * 0.8) / span)), y: 30 - (28 * each) / most, height: (28 * each) / most,
-  }));
+  const bars = counts.map(([at, each]) =>
+    s("rect", {
+      x: (1000 * (at - first)) / span,
+      width: Math.min(12, Math.max(1, (1000 * WEEK_MS * 0.8) / span)),
+      y: 30 - (28 * each) / most,
+      height: (28 * each) / most,
+    }),
+  );
   return [
-    s("svg", { viewBox: "0 0 1000 30", preserveAspectRatio: "none", role: "img", "aria-label": `${count(total)} memories a week; most in the week of ${day(busiest)}, ${count(number)}` }, bars),
+    s(
+      "svg",
+      {
+        viewBox: "0 0 1000 30",
+        preserveAspectRatio: "none",
+        role: "img",
+        "aria-label": `${count(total)} memories a week; most in the week of ${day(busiest)}, ${count(number)}`,
+      },
+      bars,
+    ),
     h("div", { class: "ends meta" }, h("span", {}, month(first)), h("span", {}, "memories a week")),
   ];
 }

@@ -90,11 +90,22 @@ export class Card {
 
   async read() {
     try {
-      this.memory = await call("GET /v1/memories/{id}", { as_of: this.page.route.params.get("as_of") }, { part: this.id });
+      this.memory = await call(
+        "GET /v1/memories/{id}",
+        { as_of: this.page.route.params.get("as_of") },
+        { part: this.id },
+      );
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      fill(this.place, this.head(), h("p", { class: "note-line" }, error.status === 404
-        ? "There is no such memory: it was forgotten, or the address is wrong." : error.message));
+      fill(
+        this.place,
+        this.head(),
+        h(
+          "p",
+          { class: "note-line" },
+          error.status === 404 ? "There is no such memory: it was forgotten, or the address is wrong." : error.message,
+        ),
+      );
       return;
     }
     this.draw(this.memory);
@@ -107,10 +118,16 @@ export class Card {
   /** @param {...import("./html.js").Children} badges */
   head(...badges) {
     const { page } = this;
-    return h("header", {}, h("code", { title: this.id }, this.id.slice(0, 8)), badges, h("span", { class: "grow" }),
+    return h(
+      "header",
+      {},
+      h("code", { title: this.id }, this.id.slice(0, 8)),
+      badges,
+      h("span", { class: "grow" }),
       button("↑", "k", () => page.shown?.step?.(-1), { class: "plain", "aria-label": "The one before" }),
       button("↓", "j", () => page.shown?.step?.(1), { class: "plain", "aria-label": "The next one" }),
-      button("×", "Esc", () => this.close(), { class: "plain", "aria-label": "Close" }));
+      button("×", "Esc", () => this.close(), { class: "plain", "aria-label": "Close" }),
+    );
   }
 
   /** @param {Memory} memory */
@@ -120,8 +137,11 @@ export class Card {
     const isNote = memory.note !== null;
     const isNow = !page.route.params.get("as_of"); // what is past cannot be changed
     const isActive = isNow && (memory.state === "active" || memory.state === "archived");
-    const body = h("div", { class: "memory" }, memory.tags.includes("sensitive")
-      ? this.covered(memory) : memoryText(memory.content));
+    const body = h(
+      "div",
+      { class: "memory" },
+      memory.tags.includes("sensitive") ? this.covered(memory) : memoryText(memory.content),
+    );
     const actions = h("div", { class: "actions" });
     this.keys = { h: () => this.place.querySelector(".versions")?.scrollIntoView({ block: "start" }) };
     if (isNote) this.keys.o = () => this.openEditor();
@@ -130,31 +150,60 @@ export class Card {
         e: () => (isNote ? this.openEditor() : this.edit(memory, body)),
         p: () => void pin(page, memory),
         g: () => this.tag(memory, actions),
-        x: () => { void trash(page, memory.id); },
+        x: () => {
+          void trash(page, memory.id);
+        },
         m: () => this.more(memory, actions),
       });
-      fill(actions, isNote ? null : button("Edit", "e", this.keys.e), button(memory.pinned ? "Unpin" : "Pin", "p", this.keys.p),
-        button("Tag", "g", this.keys.g), isNote ? button("Open in editor", "o", this.keys.o) : null,
-        button("Trash", "x", this.keys.x), h("span", { class: "grow" }), button("More", "m", this.keys.m));
+      fill(
+        actions,
+        isNote ? null : button("Edit", "e", this.keys.e),
+        button(memory.pinned ? "Unpin" : "Pin", "p", this.keys.p),
+        button("Tag", "g", this.keys.g),
+        isNote ? button("Open in editor", "o", this.keys.o) : null,
+        button("Trash", "x", this.keys.x),
+        h("span", { class: "grow" }),
+        button("More", "m", this.keys.m),
+      );
     } else if (!page.isReadOnly && isNow && memory.state !== "superseded") {
       this.keys.r = () => void restore(page, memory.id);
-      fill(actions, button("Restore", "r", this.keys.r), h("span", { class: "grow" }), button("More", "m", () => this.more(memory, actions)));
+      fill(
+        actions,
+        button("Restore", "r", this.keys.r),
+        h("span", { class: "grow" }),
+        button("More", "m", () => this.more(memory, actions)),
+      );
       this.keys.m = () => this.more(memory, actions);
     } else if (isNote) {
       fill(actions, button("Open in editor", "o", this.keys.o));
     }
-    fill(this.place,
-      this.head(badge(memory.kind), badge(memory.state === "archived" ? "archive" : memory.layer), badge(`in ${memory.namespace}`),
-        memory.pinned ? badge("pinned") : null, memory.state === "active" ? null : h("span", { class: "badge past" }, memory.state)),
-      isNote && !page.isReadOnly ? h("p", { class: "meta" }, "A part of a note: its text is changed in the file, and remembered seconds later.") : null,
-      body, actions, this.details(memory),
-      h("section", { class: "versions" }), h("section", { class: "relations" }));
+    fill(
+      this.place,
+      this.head(
+        badge(memory.kind),
+        badge(memory.state === "archived" ? "archive" : memory.layer),
+        badge(`in ${memory.namespace}`),
+        memory.pinned ? badge("pinned") : null,
+        memory.state === "active" ? null : h("span", { class: "badge past" }, memory.state),
+      ),
+      isNote && !page.isReadOnly
+        ? h("p", { class: "meta" }, "A part of a note: its text is changed in the file, and remembered seconds later.")
+        : null,
+      body,
+      actions,
+      this.details(memory),
+      h("section", { class: "versions" }),
+      h("section", { class: "relations" }),
+    );
   }
 
   /** @param {Memory} memory */
   covered(memory) {
-    const cover = h("button", { type: "button", class: "cover", on: { click: () => cover.replaceWith(memoryText(memory.content)) } },
-      "sensitive: show the text");
+    const cover = h(
+      "button",
+      { type: "button", class: "cover", on: { click: () => cover.replaceWith(memoryText(memory.content)) } },
+      "sensitive: show the text",
+    );
     return cover;
   }
 
@@ -162,17 +211,52 @@ export class Card {
   details(memory) {
     /** @type {[string, import("./html.js").Children][]} */
     const rows = [
-      ["who said it", [trustMark(memory.trust), ` ${memory.author ?? ""} `, h("span", { dir: "auto" }, origin(memory))]],
-      ["happened", [h("b", {}, weekday(memory.event_at)), ` · stored ${moment(memory.created_at)}`,
-        memory.version > 1 ? ` · changed ${moment(memory.modified_at)}` : ""]],
-      ["importance", `${memory.importance.toFixed(2)} · ${memory.importance_source === "user" ? "set by you" : `by ${memory.importance_source}`}`],
-      ["strength", [meter(memory.strength), ` ${memory.strength.toFixed(2)} `, h("span", { class: "meta" },
-        `recalled ${counted(memory.access_count, "time")}${memory.repetition_count ? `, repeated ${counted(memory.repetition_count, "time")}` : ""}`)]],
-      ["tags", memory.tags.length ? h("span", { class: "tags" }, memory.tags.map((tag) => h("span", { class: "tag", dir: "auto" }, `#${tag}`))) : "none"],
+      [
+        "who said it",
+        [trustMark(memory.trust), ` ${memory.author ?? ""} `, h("span", { dir: "auto" }, origin(memory))],
+      ],
+      [
+        "happened",
+        [
+          h("b", {}, weekday(memory.event_at)),
+          ` · stored ${moment(memory.created_at)}`,
+          memory.version > 1 ? ` · changed ${moment(memory.modified_at)}` : "",
+        ],
+      ],
+      [
+        "importance",
+        `${memory.importance.toFixed(2)} · ${memory.importance_source === "user" ? "set by you" : `by ${memory.importance_source}`}`,
+      ],
+      [
+        "strength",
+        [
+          meter(memory.strength),
+          ` ${memory.strength.toFixed(2)} `,
+          h(
+            "span",
+            { class: "meta" },
+            `recalled ${counted(memory.access_count, "time")}${memory.repetition_count ? `, repeated ${counted(memory.repetition_count, "time")}` : ""}`,
+          ),
+        ],
+      ],
+      [
+        "tags",
+        memory.tags.length
+          ? h(
+              "span",
+              { class: "tags" },
+              memory.tags.map((tag) => h("span", { class: "tag", dir: "auto" }, `#${tag}`)),
+            )
+          : "none",
+      ],
     ];
     if (memory.expires_at) rows.push(["holds until", day(memory.expires_at)]);
     if (memory.key) rows.push(["key", h("code", { dir: "auto" }, memory.key)]);
-    return h("dl", { class: "details" }, rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+    return h(
+      "dl",
+      { class: "details" },
+      rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))),
+    );
   }
 
   async readVersions() {
@@ -181,36 +265,99 @@ export class Card {
     const items = shown.map((version, index) => {
       const older = versions[index + 1];
       const isSame = older && older.memory.content === version.memory.content;
-      const text = !older ? null : isSame ? h("span", { class: "meta" }, changedFields(older.memory, version.memory))
-        : difference(older.memory.content, version.memory.content);
-      return h("li", {}, h("span", { class: "number" }, String(version.memory.version)), h("div", {}, text,
-        h("span", { class: "meta" }, `${moment(version.at)} · ${version.by || "you"} · ${version.what || "change"} ${version.seq}`,
-          this.page.isReadOnly || !older ? null : button("undo", "", () => void this.page.write(async () => {
-            const answer = await call("POST /v1/undo", { seq: version.seq });
-            const back = answer.undo_seq;
-            return { text: `Change ${version.seq} was taken back`, undo: back ? () => call("POST /v1/undo", { seq: back }) : null };
-          }), { class: "plain" }))));
+      const text = !older
+        ? null
+        : isSame
+          ? h("span", { class: "meta" }, changedFields(older.memory, version.memory))
+          : difference(older.memory.content, version.memory.content);
+      return h(
+        "li",
+        {},
+        h("span", { class: "number" }, String(version.memory.version)),
+        h(
+          "div",
+          {},
+          text,
+          h(
+            "span",
+            { class: "meta" },
+            `${moment(version.at)} · ${version.by || "you"} · ${version.what || "change"} ${version.seq}`,
+            this.page.isReadOnly || !older
+              ? null
+              : button(
+                  "undo",
+                  "",
+                  () =>
+                    void this.page.write(async () => {
+                      const answer = await call("POST /v1/undo", { seq: version.seq });
+                      const back = answer.undo_seq;
+                      return {
+                        text: `Change ${version.seq} was taken back`,
+                        undo: back ? () => call("POST /v1/undo", { seq: back }) : null,
+                      };
+                    }),
+                  { class: "plain" },
+                ),
+          ),
+        ),
+      );
     });
     const place = this.place.querySelector(".versions");
-    if (place) fill(place, h("h3", {}, "Versions ", h("span", { class: "meta" }, versions.length > VERSIONS_SHOWN ? `the last ${VERSIONS_SHOWN}` : String(items.length))),
-      h("ol", { class: "plain-list" }, items));
+    if (place)
+      fill(
+        place,
+        h(
+          "h3",
+          {},
+          "Versions ",
+          h(
+            "span",
+            { class: "meta" },
+            versions.length > VERSIONS_SHOWN ? `the last ${VERSIONS_SHOWN}` : String(items.length),
+          ),
+        ),
+        h("ol", { class: "plain-list" }, items),
+      );
   }
 
   async readRelations() {
     const { edges } = await call("GET /v1/memories/{id}/edges", { limit: RELATIONS_SHOWN }, { part: this.id });
     const place = this.place.querySelector(".relations");
     if (!place || !edges.length) return;
-    fill(place, h("h3", {}, "Relations"), h("ul", { class: "plain-list" }, edges.map((edge) => h("li", { class: "row" },
-      h("span", { class: "label" }, RELATIONS[edge.relation][edge.direction]),
-      h("button", { type: "button", class: "plain grow line-clamp", on: { click: () => this.page.set({ id: edge.memory.id }) } },
-        edge.memory.tags.includes("sensitive") ? "sensitive" : memoryText(edge.memory.content)),
-      h("time", { class: "meta" }, day(edge.memory.event_at))))));
+    fill(
+      place,
+      h("h3", {}, "Relations"),
+      h(
+        "ul",
+        { class: "plain-list" },
+        edges.map((edge) =>
+          h(
+            "li",
+            { class: "row" },
+            h("span", { class: "label" }, RELATIONS[edge.relation][edge.direction]),
+            h(
+              "button",
+              {
+                type: "button",
+                class: "plain grow line-clamp",
+                on: { click: () => this.page.set({ id: edge.memory.id }) },
+              },
+              edge.memory.tags.includes("sensitive") ? "sensitive" : memoryText(edge.memory.content),
+            ),
+            h("time", { class: "meta" }, day(edge.memory.event_at)),
+          ),
+        ),
+      ),
+    );
   }
 
   // Actions
 
   openEditor() {
-    ask("/page/open", { id: this.id }).then(({ path }) => this.page.toast(`Opened ${path}`), (error) => this.page.fail(error));
+    ask("/page/open", { id: this.id }).then(
+      ({ path }) => this.page.toast(`Opened ${path}`),
+      (error) => this.page.fail(error),
+    );
   }
 
   /**
@@ -239,16 +386,34 @@ export class Card {
       done();
       const { versions } = await call("GET /v1/memories/{id}/history", { limit: 1 }, { part: memory.id });
       const seq = versions[0]?.seq;
-      this.page.toast("Changed", seq ? () => void this.page.write(async () => (await call("POST /v1/undo", { seq }), { text: "Taken back" })) : null);
+      this.page.toast(
+        "Changed",
+        seq
+          ? () => void this.page.write(async () => (await call("POST /v1/undo", { seq }), { text: "Taken back" }))
+          : null,
+      );
       this.page.refresh();
     };
     field.addEventListener("input", keep);
     field.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void save(memory.version);
     });
-    const form = h("div", {}, field, h("div", { class: "actions" },
-      h("button", { type: "button", class: "primary", on: { click: () => void save(memory.version) } }, "Save", h("kbd", {}, "Ctrl ↵")),
-      button("Discard", "", done)));
+    const form = h(
+      "div",
+      {},
+      field,
+      h(
+        "div",
+        { class: "actions" },
+        h(
+          "button",
+          { type: "button", class: "primary", on: { click: () => void save(memory.version) } },
+          "Save",
+          h("kbd", {}, "Ctrl ↵"),
+        ),
+        button("Discard", "", done),
+      ),
+    );
     fill(body, form);
     field.focus();
   }
@@ -263,10 +428,24 @@ export class Card {
   async conflict(memory, field, form, save) {
     const theirs = await call("GET /v1/memories/{id}", {}, { part: memory.id });
     form.querySelector(".conflict")?.remove();
-    form.append(h("div", { class: "conflict box" }, h("p", {}, "⚠ It was changed meanwhile. What yours changes in it:"),
-      h("p", {}, difference(theirs.content, field.value)), h("div", { class: "actions" },
-        button("Keep mine", "", () => void save(theirs.version)),
-        button("Keep theirs", "", () => { this.isEditing = false; void ask(`/page/drafts/${memory.id}`, { text: null }); void this.read(); }))));
+    form.append(
+      h(
+        "div",
+        { class: "conflict box" },
+        h("p", {}, "⚠ It was changed meanwhile. What yours changes in it:"),
+        h("p", {}, difference(theirs.content, field.value)),
+        h(
+          "div",
+          { class: "actions" },
+          button("Keep mine", "", () => void save(theirs.version)),
+          button("Keep theirs", "", () => {
+            this.isEditing = false;
+            void ask(`/page/drafts/${memory.id}`, { text: null });
+            void this.read();
+          }),
+        ),
+      ),
+    );
   }
 
   /**
@@ -274,9 +453,17 @@ export class Card {
    * @param {HTMLElement} actions
    */
   tag(memory, actions) {
-    const field = h("input", { type: "text", value: memory.tags.join(", "), "aria-label": "Tags, divided by commas", dir: "auto" });
+    const field = h("input", {
+      type: "text",
+      value: memory.tags.join(", "),
+      "aria-label": "Tags, divided by commas",
+      dir: "auto",
+    });
     const save = () => {
-      const tags = field.value.split(",").map((tag) => tag.trim().replace(/^#/, "")).filter(Boolean);
+      const tags = field.value
+        .split(",")
+        .map((tag) => tag.trim().replace(/^#/, ""))
+        .filter(Boolean);
       void change(this.page, memory.id, { tags, if_version: memory.version }, "Tags changed");
     };
     this.prompt(actions, "Tags, divided by commas", field, "Save", save);
@@ -291,8 +478,21 @@ export class Card {
    */
   prompt(actions, label, field, verb, act) {
     actions.parentElement?.querySelector(".prompt")?.remove();
-    const form = h("form", { class: "prompt row", on: { submit: (/** @type {Event} */ event) => { event.preventDefault(); form.remove(); act(); } } },
-      h("label", { class: "grow" }, h("span", { class: "meta" }, label), field), h("button", { class: "primary" }, verb));
+    const form = h(
+      "form",
+      {
+        class: "prompt row",
+        on: {
+          submit: (/** @type {Event} */ event) => {
+            event.preventDefault();
+            form.remove();
+            act();
+          },
+        },
+      },
+      h("label", { class: "grow" }, h("span", { class: "meta" }, label), field),
+      h("button", { class: "primary" }, verb),
+    );
     actions.after(form);
     field.focus();
   }
@@ -306,12 +506,30 @@ export class Card {
     if (open) return open.remove();
     const layers = /** @type {const} */ (["buffer", "working", "core"]).filter((layer) => layer !== memory.layer);
     const kinds = /** @type {const} */ (["semantic", "episodic", "procedural"]).filter((kind) => kind !== memory.kind);
-    actions.after(h("div", { class: "more box" },
-      h("p", {}, h("span", { class: "label" }, "move to"), layers.map((layer) =>
-        button(layer, "", () => void move(this.page, memory.id, layer)))),
-      h("p", {}, h("span", { class: "label" }, "file as"), kinds.map((kind) =>
-        button(kind, "", () => void change(this.page, memory.id, { kind }, `Filed as ${kind}`)))),
-      h("p", {}, h("span", { class: "label" }, "no way back"), button("Forget for ever …", "", () => void this.forget(memory), { class: "danger" }))));
+    actions.after(
+      h(
+        "div",
+        { class: "more box" },
+        h(
+          "p",
+          {},
+          h("span", { class: "label" }, "move to"),
+          layers.map((layer) => button(layer, "", () => void move(this.page, memory.id, layer))),
+        ),
+        h(
+          "p",
+          {},
+          h("span", { class: "label" }, "file as"),
+          kinds.map((kind) => button(kind, "", () => void change(this.page, memory.id, { kind }, `Filed as ${kind}`))),
+        ),
+        h(
+          "p",
+          {},
+          h("span", { class: "label" }, "no way back"),
+          button("Forget for ever …", "", () => void this.forget(memory), { class: "danger" }),
+        ),
+      ),
+    );
   }
 
   /** @param {Memory} memory */
@@ -323,7 +541,11 @@ export class Card {
 
 /** @param {number} share */
 function meter(share) {
-  return h("span", { class: "meter" }, h("i", { style: { width: `${Math.round(100 * Math.min(1, Math.max(0, share)))}%` } }));
+  return h(
+    "span",
+    { class: "meter" },
+    h("i", { style: { width: `${Math.round(100 * Math.min(1, Math.max(0, share)))}%` } }),
+  );
 }
 
 /**
@@ -332,10 +554,22 @@ function meter(share) {
  * @param {Memory} after
  */
 function changedFields(before, after) {
-  const fields = /** @type {const} */ (["kind", "layer", "state", "pinned", "importance", "namespace", "category", "superseded_by"]);
-  const parts = fields.filter((field) => before[field] !== after[field])
+  const fields = /** @type {const} */ ([
+    "kind",
+    "layer",
+    "state",
+    "pinned",
+    "importance",
+    "namespace",
+    "category",
+    "superseded_by",
+  ]);
+  const parts = fields
+    .filter((field) => before[field] !== after[field])
     .map((field) => `${field.replace("_", " ")} ${before[field] ?? "none"} → ${after[field] ?? "none"}`);
-  const tags = after.tags.filter((tag) => !before.tags.includes(tag)).map((tag) => `+#${tag}`)
+  const tags = after.tags
+    .filter((tag) => !before.tags.includes(tag))
+    .map((tag) => `+#${tag}`)
     .concat(before.tags.filter((tag) => !after.tags.includes(tag)).map((tag) => `−#${tag}`));
   return [...parts, ...tags].join(" · ") || "nothing that is shown";
 }

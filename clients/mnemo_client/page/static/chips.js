@@ -29,13 +29,41 @@ export class Chips {
 
   show() {
     const { params } = this.page.route;
-    fill(this.place, Object.entries(FILTERS).map(([name, { label }]) => {
-      const value = params.get(name);
-      return value
-        ? h("span", { class: "chip on" }, h("span", { class: "meta" }, label), ` ${value} `,
-          h("button", { type: "button", class: "plain", "aria-label": `without ${label}`, on: { click: () => this.page.set({ [name]: null }) } }, "×"))
-        : h("button", { type: "button", class: "chip", on: { click: (/** @type {Event} */ event) => void this.choose(name, /** @type {HTMLElement} */ (event.currentTarget)) } }, `+ ${label}`);
-    }));
+    fill(
+      this.place,
+      Object.entries(FILTERS).map(([name, { label }]) => {
+        const value = params.get(name);
+        return value
+          ? h(
+              "span",
+              { class: "chip on" },
+              h("span", { class: "meta" }, label),
+              ` ${value} `,
+              h(
+                "button",
+                {
+                  type: "button",
+                  class: "plain",
+                  "aria-label": `without ${label}`,
+                  on: { click: () => this.page.set({ [name]: null }) },
+                },
+                "×",
+              ),
+            )
+          : h(
+              "button",
+              {
+                type: "button",
+                class: "chip",
+                on: {
+                  click: (/** @type {Event} */ event) =>
+                    void this.choose(name, /** @type {HTMLElement} */ (event.currentTarget)),
+                },
+              },
+              `+ ${label}`,
+            );
+      }),
+    );
   }
 
   clear() {
@@ -43,7 +71,9 @@ export class Chips {
   }
 
   removeLast() {
-    const last = Object.keys(FILTERS).filter((name) => this.page.route.params.get(name)).at(-1);
+    const last = Object.keys(FILTERS)
+      .filter((name) => this.page.route.params.get(name))
+      .at(-1);
     if (last) this.page.set({ [last]: null });
   }
 
@@ -54,10 +84,21 @@ export class Chips {
    */
   async choose(name, chip) {
     const { label, values } = FILTERS[name];
-    const choices = values ?? (name === "tag" ? Object.keys((await call("GET /v1/tags", { namespace: this.page.oneNamespace })).tags) : []);
-    const list = h("datalist", { id: `values-${name}` }, choices.slice(0, 500).map((value) => h("option", { value })));
+    const choices =
+      values ??
+      (name === "tag" ? Object.keys((await call("GET /v1/tags", { namespace: this.page.oneNamespace })).tags) : []);
+    const list = h(
+      "datalist",
+      { id: `values-${name}` },
+      choices.slice(0, 500).map((value) => h("option", { value })),
+    );
     const field = h("input", {
-      type: name === "since" || name === "until" ? "date" : "text", class: "chip", "aria-label": label, placeholder: label, list: choices.length ? list.id : null, dir: "auto",
+      type: name === "since" || name === "until" ? "date" : "text",
+      class: "chip",
+      "aria-label": label,
+      placeholder: label,
+      list: choices.length ? list.id : null,
+      dir: "auto",
     });
     let isDone = false;
     const done = (/** @type {boolean} */ isChosen) => {
@@ -68,7 +109,10 @@ export class Chips {
     };
     field.addEventListener("keydown", (event) => {
       if (event.key === "Enter") done(true);
-      if (event.key === "Escape") { event.stopPropagation(); done(false); }
+      if (event.key === "Escape") {
+        event.stopPropagation();
+        done(false);
+      }
     });
     field.addEventListener("change", () => done(true));
     field.addEventListener("blur", () => done(true));
@@ -79,10 +123,16 @@ export class Chips {
   /** The parameters of a recall that the chips stand for. */
   filters() {
     const { params } = this.page.route;
-    const many = (/** @type {string} */ name) => (params.get(name) ? /** @type {any[]} */ ([params.get(name)]) : undefined);
+    const many = (/** @type {string} */ name) =>
+      params.get(name) ? /** @type {any[]} */ ([params.get(name)]) : undefined;
     return {
-      kinds: many("kind"), layers: many("layer"), tags: many("tag"), sources: many("source"),
-      since: params.get("since") ?? undefined, until: params.get("until") ?? undefined, trust_min: /** @type {any} */ (params.get("trust")) ?? undefined,
+      kinds: many("kind"),
+      layers: many("layer"),
+      tags: many("tag"),
+      sources: many("source"),
+      since: params.get("since") ?? undefined,
+      until: params.get("until") ?? undefined,
+      trust_min: /** @type {any} */ (params.get("trust")) ?? undefined,
     };
   }
 }

@@ -113,7 +113,16 @@ export const difference = (before, after) => drawn(wordDifference(before, after)
 export function differenceSides(before, after) {
   const parts = wordDifference(before, after);
   const names = /** @type {[string, string]} */ (["only here: ", "only here: "]);
-  return { before: drawn(parts.filter((part) => part.kind !== "added"), names), after: drawn(parts.filter((part) => part.kind !== "removed"), names) };
+  return {
+    before: drawn(
+      parts.filter((part) => part.kind !== "added"),
+      names,
+    ),
+    after: drawn(
+      parts.filter((part) => part.kind !== "removed"),
+      names,
+    ),
+  };
 }
 
 /**
@@ -127,7 +136,11 @@ function drawn(parts, names) {
     const space = text.slice(0, text.length - words.length);
     if (kind === "same") place.append(...folded(text));
     else if (kind === "removed") place.append(space, h("del", {}, h("span", { class: "hidden" }, names[0]), words));
-    else place.append(space || (parts[index - 1]?.kind === "removed" ? " " : ""), h("ins", {}, h("span", { class: "hidden" }, names[1]), words));
+    else
+      place.append(
+        space || (parts[index - 1]?.kind === "removed" ? " " : ""),
+        h("ins", {}, h("span", { class: "hidden" }, names[1]), words),
+      );
   }
   return place;
 }
@@ -140,9 +153,15 @@ function folded(text) {
   const words = wordsOf(text);
   if (words.length <= FOLD_WORDS) return [h("span", {}, text)];
   const between = words.slice(4, -4).join("");
-  const more = h("button", {
-    type: "button", class: "plain", title: "show the unchanged words",
-    on: { click: () => more.replaceWith(h("span", {}, between)) },
-  }, " … ");
+  const more = h(
+    "button",
+    {
+      type: "button",
+      class: "plain",
+      title: "show the unchanged words",
+      on: { click: () => more.replaceWith(h("span", {}, between)) },
+    },
+    " … ",
+  );
   return [h("span", {}, words.slice(0, 4).join("")), more, h("span", {}, words.slice(-4).join(""))];
 }

@@ -14,7 +14,11 @@ const WORD = "forget";
  */
 export async function showForget(page, memory) {
   const place = h("div", {});
-  const dialog = h("dialog", { class: "forget", "aria-labelledby": "forget-title", on: { close: () => dialog.remove() } }, place);
+  const dialog = h(
+    "dialog",
+    { class: "forget", "aria-labelledby": "forget-title", on: { close: () => dialog.remove() } },
+    place,
+  );
   document.body.append(dialog);
   fill(place, h("h2", { id: "forget-title" }, "Forget for ever"), h("p", {}, "Reading what goes with it …"));
   dialog.showModal();
@@ -38,7 +42,16 @@ export async function showForget(page, memory) {
  */
 function question(page, memory, plan, dialog, place) {
   const act = h("button", { type: "submit", class: "danger", disabled: true }, "Forget");
-  const field = h("input", { type: "text", autocomplete: "off", "aria-label": `Type ${WORD}`, on: { input: () => { act.disabled = field.value.trim() !== WORD; } } });
+  const field = h("input", {
+    type: "text",
+    autocomplete: "off",
+    "aria-label": `Type ${WORD}`,
+    on: {
+      input: () => {
+        act.disabled = field.value.trim() !== WORD;
+      },
+    },
+  });
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     act.disabled = true;
@@ -56,14 +69,38 @@ function question(page, memory, plan, dialog, place) {
   return [
     h("h2", { id: "forget-title" }, "Forget for ever"),
     h("blockquote", {}, memoryText(memory.content)),
-    h("ul", {}, h("li", {}, `${counted(plan.purged.length, "memory", "memories")}, with every version and index entry`),
-      plan.derived.length ? h("li", {}, `${counted(plan.derived.length, "memory", "memories")} made from it alone`) : null,
-      Object.keys(plan.rederive).length ? h("li", {}, `${count(Object.keys(plan.rederive).length)} made from it and others are made again`) : null,
+    h(
+      "ul",
+      {},
+      h("li", {}, `${counted(plan.purged.length, "memory", "memories")}, with every version and index entry`),
+      plan.derived.length
+        ? h("li", {}, `${counted(plan.derived.length, "memory", "memories")} made from it alone`)
+        : null,
+      Object.keys(plan.rederive).length
+        ? h("li", {}, `${count(Object.keys(plan.rederive).length)} made from it and others are made again`)
+        : null,
       plan.revived.length ? h("li", {}, `${count(plan.revived.length)} that it replaced come back`) : null,
-      plan.backups.length ? h("li", { class: "warn" }, `⚠ ${counted(plan.backups.length, "backup")} may keep it: ${plan.backups.join(", ")}`) : null),
-    h("p", { class: "meta" }, "This cannot be undone. ", memory.note ? "The text also stands in your file, which stays as it is." : ""),
-    h("form", { class: "row", on: { submit } }, h("label", { class: "grow" }, h("span", { class: "meta" }, `Type the word ${WORD}`), field), act,
-      h("button", { type: "button", on: { click: () => dialog.close() } }, "Keep it")),
+      plan.backups.length
+        ? h(
+            "li",
+            { class: "warn" },
+            `⚠ ${counted(plan.backups.length, "backup")} may keep it: ${plan.backups.join(", ")}`,
+          )
+        : null,
+    ),
+    h(
+      "p",
+      { class: "meta" },
+      "This cannot be undone. ",
+      memory.note ? "The text also stands in your file, which stays as it is." : "",
+    ),
+    h(
+      "form",
+      { class: "row", on: { submit } },
+      h("label", { class: "grow" }, h("span", { class: "meta" }, `Type the word ${WORD}`), field),
+      act,
+      h("button", { type: "button", on: { click: () => dialog.close() } }, "Keep it"),
+    ),
   ];
 }
 
@@ -75,10 +112,26 @@ function question(page, memory, plan, dialog, place) {
 function proofOf(proof, dialog) {
   return [
     h("h2", { id: "forget-title" }, proof.complete ? "Forgotten" : "Forgotten, but not everywhere"),
-    h("p", {}, `${counted(proof.searched.files, "file")} with ${bytes(proof.searched.bytes)} were searched for its words: `,
-      proof.searched.found.length ? `${count(proof.searched.found.length)} hold some` : "none holds them", "."),
-    h("ul", { class: "proof" }, proof.places.map((each) => h("li", {}, h("b", {}, each.state === "still there" ? "⚠" : "✓"), ` ${each.place}: ${each.state} `,
-      h("span", { class: "meta", dir: "auto" }, each.detail)))),
+    h(
+      "p",
+      {},
+      `${counted(proof.searched.files, "file")} with ${bytes(proof.searched.bytes)} were searched for its words: `,
+      proof.searched.found.length ? `${count(proof.searched.found.length)} hold some` : "none holds them",
+      ".",
+    ),
+    h(
+      "ul",
+      { class: "proof" },
+      proof.places.map((each) =>
+        h(
+          "li",
+          {},
+          h("b", {}, each.state === "still there" ? "⚠" : "✓"),
+          ` ${each.place}: ${each.state} `,
+          h("span", { class: "meta", dir: "auto" }, each.detail),
+        ),
+      ),
+    ),
     proof.backups.length ? h("p", { class: "warn" }, `⚠ Backups that may keep it: ${proof.backups.join(", ")}`) : null,
     h("p", { class: "meta" }, `${counted(proof.purged.length, "memory", "memories")} · ${duration(proof.seconds)}`),
     h("button", { type: "button", class: "primary", autofocus: true, on: { click: () => dialog.close() } }, "Close"),

@@ -33,7 +33,11 @@ export function signed(value) {
 
 /** @param {number} value in bytes */
 export function bytes(value) {
-  for (const [unit, size] of /** @type {[string, number][]} */ ([["GB", 1e9], ["MB", 1e6], ["kB", 1e3]])) {
+  for (const [unit, size] of /** @type {[string, number][]} */ ([
+    ["GB", 1e9],
+    ["MB", 1e6],
+    ["kB", 1e3],
+  ])) {
     if (value >= size) return `${(value / size).toFixed(value >= size * 10 ? 0 : 1)} ${unit}`;
   }
   return `${value} bytes`;

@@ -34,10 +34,16 @@ export function trustMark(trust) {
 export function metaLine(memory, { date = day(memory.event_at) } = {}) {
   const kept = memory.state === "archived" ? "archive" : memory.layer;
   const kinds = [memory.kind === "semantic" ? "" : memory.kind, kept, memory.pinned ? "pinned" : ""].filter(Boolean);
-  return h("span", { class: "meta" }, trustMark(memory.trust), h("b", { class: "origin", dir: "auto" }, origin(memory)),
-    h("time", { datetime: new Date(memory.event_at).toISOString() }, date), h("span", {}, kinds.join(" · ")),
+  return h(
+    "span",
+    { class: "meta" },
+    trustMark(memory.trust),
+    h("b", { class: "origin", dir: "auto" }, origin(memory)),
+    h("time", { datetime: new Date(memory.event_at).toISOString() }, date),
+    h("span", {}, kinds.join(" · ")),
     memory.state === "active" || memory.state === "archived" ? null : h("span", { class: "badge past" }, memory.state),
-    memory.tags.filter((tag) => !tag.includes(":")).map((tag) => h("span", { class: "tag", dir: "auto" }, `#${tag}`)));
+    memory.tags.filter((tag) => !tag.includes(":")).map((tag) => h("span", { class: "tag", dir: "auto" }, `#${tag}`)),
+  );
 }
 
 /**
@@ -48,10 +54,19 @@ export function excerpt(memory) {
   const text = () => (memory.best ? memoryText(memory.best.text, memory.best.marks) : memoryText(memory.content));
   if (!memory.tags.includes("sensitive")) return text();
   // Not a button: a row of a list has none in it. By keyboard, the memory's card shows the text.
-  const cover = h("span", { class: "cover", on: { click: (/** @type {Event} */ event) => {
-    event.stopPropagation();
-    cover.replaceWith(text());
-  } } }, "sensitive: click to see the text, or open it");
+  const cover = h(
+    "span",
+    {
+      class: "cover",
+      on: {
+        click: (/** @type {Event} */ event) => {
+          event.stopPropagation();
+          cover.replaceWith(text());
+        },
+      },
+    },
+    "sensitive: click to see the text, or open it",
+  );
   return cover;
 }
 
@@ -64,7 +79,9 @@ export function excerpt(memory) {
 export function memoryList(page, label, chosen) {
   const list = h("div", { class: "hits", role: "group", "aria-label": label, tabindex: 0 });
   // A list box has options; what stands in the place of an empty list are none.
-  new MutationObserver(() => list.setAttribute("role", list.querySelector("[role=option]") ? "listbox" : "group")).observe(list, { childList: true });
+  new MutationObserver(() =>
+    list.setAttribute("role", list.querySelector("[role=option]") ? "listbox" : "group"),
+  ).observe(list, { childList: true });
   /** @type {HTMLElement | null} */
   let selected = null;
   const rows = () => /** @type {HTMLElement[]} */ ([...list.querySelectorAll("[role=option]")]);
@@ -90,7 +107,11 @@ export function memoryList(page, label, chosen) {
     list,
     current,
     /** @param {string} id */
-    select: (id) => select(rows().find((row) => row.dataset.id === id), true),
+    select: (id) =>
+      select(
+        rows().find((row) => row.dataset.id === id),
+        true,
+      ),
     /** Select the first row unless the one that was selected is still there. */
     keep: () => {
       const before = selected?.dataset.id;
@@ -108,7 +129,10 @@ export function memoryList(page, label, chosen) {
       const id = current();
       if (id) page.set({ id });
     },
-    checked: () => rows().filter((row) => row.getAttribute("aria-checked") === "true").map((row) => row.dataset.id ?? ""),
+    checked: () =>
+      rows()
+        .filter((row) => row.getAttribute("aria-checked") === "true")
+        .map((row) => row.dataset.id ?? ""),
     check: () => {
       const isChecked = selected?.getAttribute("aria-checked") === "true";
       selected?.setAttribute("aria-checked", String(!isChecked));
@@ -126,10 +150,18 @@ let rowNumber = 0;
  */
 export function memoryRow(memory, attributes, ...children) {
   rowNumber += 1;
-  return h("div", {
-    role: "option", id: `row-${rowNumber}`, "data-id": memory.id, "aria-selected": "false", ...attributes,
-    class: `hit ${attributes.class ?? ""}`,
-  }, ...children);
+  return h(
+    "div",
+    {
+      role: "option",
+      id: `row-${rowNumber}`,
+      "data-id": memory.id,
+      "aria-selected": "false",
+      ...attributes,
+      class: `hit ${attributes.class ?? ""}`,
+    },
+    ...children,
+  );
 }
 
 /**
@@ -158,28 +190,34 @@ export async function lastChange(id) {
  * @param {Page} page
  * @param {Memory} memory
  */
-export const pin = (page, memory) => page.write(async () => {
-  await call("PATCH /v1/memories/{id}", { pinned: !memory.pinned, if_version: memory.version }, { part: memory.id });
-  return { text: memory.pinned ? "No longer pinned" : "Pinned: it stays in core", undo: undoOf(await lastChange(memory.id)) };
-});
+export const pin = (page, memory) =>
+  page.write(async () => {
+    await call("PATCH /v1/memories/{id}", { pinned: !memory.pinned, if_version: memory.version }, { part: memory.id });
+    return {
+      text: memory.pinned ? "No longer pinned" : "Pinned: it stays in core",
+      undo: undoOf(await lastChange(memory.id)),
+    };
+  });
 
 /**
  * @param {Page} page
  * @param {string} id
  */
-export const trash = (page, id) => page.write(async () => {
-  await call("DELETE /v1/memories/{id}", {}, { part: id });
-  return { text: "In the trash", undo: () => call("POST /v1/memories/{id}/restore", {}, { part: id }) };
-});
+export const trash = (page, id) =>
+  page.write(async () => {
+    await call("DELETE /v1/memories/{id}", {}, { part: id });
+    return { text: "In the trash", undo: () => call("POST /v1/memories/{id}/restore", {}, { part: id }) };
+  });
 
 /**
  * @param {Page} page
  * @param {string} id
  */
-export const restore = (page, id) => page.write(async () => {
-  await call("POST /v1/memories/{id}/restore", {}, { part: id });
-  return { text: "Restored", undo: undoOf(await lastChange(id)) };
-});
+export const restore = (page, id) =>
+  page.write(async () => {
+    await call("POST /v1/memories/{id}/restore", {}, { part: id });
+    return { text: "Restored", undo: undoOf(await lastChange(id)) };
+  });
 
 /**
  * @param {Page} page
@@ -187,10 +225,11 @@ export const restore = (page, id) => page.write(async () => {
  * @param {import("../api_types").Patch} patch
  * @param {string} text what is said when it is done
  */
-export const change = (page, id, patch, text) => page.write(async () => {
-  await call("PATCH /v1/memories/{id}", patch, { part: id });
-  return { text, undo: undoOf(await lastChange(id)) };
-});
+export const change = (page, id, patch, text) =>
+  page.write(async () => {
+    await call("PATCH /v1/memories/{id}", patch, { part: id });
+    return { text, undo: undoOf(await lastChange(id)) };
+  });
 
 /**
  * Move a memory to another layer. A daemon that moves memories by its cycles alone answers with the layer that it keeps.
@@ -198,11 +237,13 @@ export const change = (page, id, patch, text) => page.write(async () => {
  * @param {string} id
  * @param {"buffer" | "working" | "core"} layer
  */
-export const move = (page, id, layer) => page.write(async () => {
-  const after = await call("PATCH /v1/memories/{id}", { layer }, { part: id });
-  if (after.layer !== layer) return { text: `It stays in ${after.layer}: this daemon moves memories by its cycles alone` };
-  return { text: `Moved to ${layer}`, undo: undoOf(await lastChange(id)) };
-});
+export const move = (page, id, layer) =>
+  page.write(async () => {
+    const after = await call("PATCH /v1/memories/{id}", { layer }, { part: id });
+    if (after.layer !== layer)
+      return { text: `It stays in ${after.layer}: this daemon moves memories by its cycles alone` };
+    return { text: `Moved to ${layer}`, undo: undoOf(await lastChange(id)) };
+  });
 
 const SENSITIVE_MAX = 500;
 
@@ -220,4 +261,5 @@ export async function sensitiveIds(namespace) {
  * @param {string} text
  * @param {boolean} isSensitive
  */
-export const textOrCover = (text, isSensitive) => excerpt(/** @type {any} */ ({ content: text, tags: isSensitive ? ["sensitive"] : [] }));
+export const textOrCover = (text, isSensitive) =>
+  excerpt(/** @type {any} */ ({ content: text, tags: isSensitive ? ["sensitive"] : [] }));
