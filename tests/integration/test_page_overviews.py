@@ -12,7 +12,7 @@ from tests.support.browser import Browser, opened_page
 from tests.support.page_process import served_page
 from tests.support.running_daemon import PrestartedDaemons, RunningDaemon
 
-ESCAPE, LEFT, RIGHT, DOWN = "\ue00c", "\ue012", "\ue014", "\ue015"
+ESCAPE, LEFT, RIGHT = "\ue00c", "\ue012", "\ue014"
 NOON = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
 DAYS_AGO = 40
 READY_SECONDS = 60.0
@@ -163,8 +163,8 @@ def test_the_map_shows_opens_and_gathers_points(with_meaning: Browser) -> None:
 def test_a_topic_is_chosen_and_renamed_by_keys(with_meaning: Browser) -> None:
     browser = with_meaning
     browser.go("#/topics")
-    browser.sees("sourdough bread", ".pane .hit")
-    browser.press(DOWN)
+    browser.sees("sourdough bread", ".view.topics .pane .hit")
+    browser.press("j")
     browser.sees("sewn by the sailmaker", ".pane .hit")
     (given,) = browser.texts(".pane-title")
     browser.press("e")

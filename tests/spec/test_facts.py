@@ -418,3 +418,12 @@ def test_facts_that_hold_beside_each_other_are_no_conflict_and_end_each_other_no
 def test_what_says_the_same_is_not_noted_as_holding_beside() -> None:
     changed = decided_facts([SIEMENS, MUNICH, BOSCH], "", DECIDED_AT)
     assert [each.beside for each in changed] == [(BOSCH.id,), (BOSCH.id,), (SIEMENS.id, MUNICH.id)]
+
+
+def test_a_clause_whose_words_are_counted_in_two_ways_is_read_all_the_same() -> None:
+    text = (
+        "The syntax of identifiers in Python is based on the Unicode standard annex UAX-31, with elaboration and "
+        "changes as defined below; see also **PEP 3131** for further details."
+    )
+    (found,) = stated_triples(text)
+    assert (found.predicate, found.object) == ("is based on", "the Unicode standard annex UAX-31")

@@ -1,4 +1,4 @@
-"""What the page is made of: its colours, scripts and addresses."""
+"""Rules for the colours, scripts and addresses of the page."""
 
 import re
 import subprocess
@@ -57,9 +57,9 @@ def lab_of(rgb: list[float]) -> tuple[float, float, float]:
 def test_the_scripts_pass_the_type_checker_and_the_formatter() -> None:
     for command in (
         (str(TOOLS / "tsc"), "-p", str(PAGE / "tsconfig.json")),
-        (str(TOOLS / "prettier"), "--check", str(PAGE)),
+        (str(TOOLS / "prettier"), "--check", "."),
     ):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=PAGE)
         assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -65,7 +65,10 @@ class Browser:
             except StaleElementReferenceException:
                 pass  # it was drawn again
             time.sleep(0.05)
-        raise AssertionError(f"{what}; the page shows: {self.texts('body')[0][:2000]}")
+        where = self.run(
+            "return location.hash + ' with the focus on ' + document.activeElement.outerHTML.slice(0, 120)"
+        )
+        raise AssertionError(f"{what}; the page at {where} shows: {self.texts('body')[0][:2000]}")
 
     def run(self, script: str, *arguments: object) -> Any:
         return self.driver.execute_script(script, *arguments)
@@ -126,7 +129,7 @@ class Browser:
     # To check
 
     def complaints(self) -> list[str]:
-        """What stands in the console since the last call, but for refused requests, which tests provoke."""
+        """Return what stands in the console since the last call, but for refused requests, which tests provoke."""
         entries = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
         return [each["message"] for each in entries if "Failed to load resource" not in each["message"]]
 

@@ -164,8 +164,8 @@ class PageServer:
                 name: upstream.headers[name] for name in PASSED_TO_PAGE if name in upstream.headers
             })  # fmt: skip
             response.headers["Cache-Control"] = "no-store"
-            await response.prepare(request)
             try:
+                await response.prepare(request)
                 async for piece in upstream.content.iter_any():
                     await response.write(piece)
                 await response.write_eof()

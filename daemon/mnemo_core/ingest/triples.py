@@ -179,7 +179,7 @@ def _of_verb(words: Sequence[str]) -> Triple | None:
     at = next((at for at, word in enumerate(bare[1:7], 1) if word in _STATE_VERBS), 0) or _verb_at(words)
     if at and at + 1 < len(bare) and _is_noun_before(bare[at], bare[at + 1]):
         at += 1
-    if not at or len(words) > _STATE_WORDS_MAX or at + 1 == len(words) or not _is_subject(words[:at], bare[at]):
+    if not at or len(words) > _STATE_WORDS_MAX or at + 1 >= len(words) or not _is_subject(words[:at], bare[at]):
         return None
     if bare[at - 1] == "to" or (bare[at] == "am" and bare[0] != "i") or bare[at + 1] in _AGAIN:
         return None  # "used to teach"; "am besten"; "read it on a phone"
