@@ -19,7 +19,7 @@ PEERS := chromadb==1.5.9 mem0ai==2.2.1 onnxruntime tokenizers numpy scikit-learn
 export CMAKE_ARGS ?= -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF
 
 .PHONY: run test test-offline check bench bench-quality bench-documents bench-projects bench-peers bench-topics linear-time
-.PHONY: soak simulate format docs deb deb-check
+.PHONY: soak simulate format docs picture deb deb-check
 .PHONY: models programs environment-core environment-dev clean
 .DEFAULT_GOAL := run
 
@@ -126,6 +126,10 @@ format: environment-dev
 docs: environment-dev
 	$(PY) packaging/reference.py
 	$(PY) packaging/page_types.py
+
+# Takes the picture of the page in clients/docs again.
+picture: environment-dev programs models
+	MNEMO_PICTURE=1 $(PY) -m pytest -q tests/integration/test_page_picture.py
 
 models: environment-dev
 	@$(PY) -m mnemo_daemon.offline pull $(EMBEDDING_MODEL)

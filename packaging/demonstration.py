@@ -66,6 +66,7 @@ def main() -> int:
         "  mnemo recall what happens when the disk is full",
         '  mnemo add "something worth remembering"',
         "  mnemo status",
+        "  mnemo ui                    # shows it in a browser",
         "To stop it:",
         "  mnemo down",
     )

@@ -12,7 +12,7 @@ CHECK = {"name": "str", "outcome": "str", "found": "str", "fix": "str", "fixed":
 CHECKS = (
     "python", "extras", "configuration", "settings", "folders above", "data folder", "models folder", "model files",
     "log", "disk", "inodes", "file system", "clock", "watching", "open files", "leftovers", "service",
-    "completion", "agents", "socket path", "socket", "daemon", "version", "hooks", "proxy", "network", "store",
+    "completion", "agents", "socket path", "socket", "daemon", "version", "hooks", "proxy", "page", "network", "store",
     "integrity", "model", "language model", "columns", "words", "vectors", "threads", "jobs", "queue", "notes",
     "exposure", "trash", "backups", "round trip",
 )  # fmt: skip

@@ -61,6 +61,15 @@ def check_proxy(examined: Examination) -> list[DoctorCheck]:
     return [DoctorCheck("proxy", "ok", f"{record.address} passes to a model server on this machine")]
 
 
+def check_page(examined: Examination) -> list[DoctorCheck]:
+    """Check which pages are served to browsers of this machine."""
+    places = [ServerPlace(run_folder(examined.environ), kind) for kind in ("page", "page-read-only")]
+    running = [record for place in places if (record := place.running()) is not None]
+    if not running:
+        return [DoctorCheck("page", "ok", "none is served; `mnemo ui` serves one")]
+    return [DoctorCheck("page", "ok", f"{each.address}, process {each.pid}") for each in running]
+
+
 def check_agents(examined: Examination) -> list[DoctorCheck]:
     """Check that the entries of `mnemo setup` run a command that exists, and are those of this version."""
     program = find_program(examined.environ)

@@ -48,6 +48,7 @@ CHECKS = (
     CheckRow("version", daemon_checks.check_version, needs_daemon=True, repair=daemon_checks.restart_daemon),
     CheckRow("hooks", agent_checks.check_hooks, repair=agent_checks.deliver_hooks),
     CheckRow("proxy", agent_checks.check_proxy),
+    CheckRow("page", agent_checks.check_page),
     CheckRow("network", daemon_checks.check_network, needs_daemon=True),
     CheckRow("store", daemon_checks.check_store, needs_daemon=True),
     CheckRow("integrity", daemon_checks.check_integrity, needs_daemon=True, repair=daemon_checks.repair_store),
