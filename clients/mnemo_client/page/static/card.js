@@ -11,6 +11,7 @@ import { change, move, pin, restore, trash, trustMark } from "./memory.js";
 
 const VERSIONS_SHOWN = 20;
 const RELATIONS_SHOWN = 50;
+const SHOWN_SHOWN = 10;
 /** @type {Record<string, Record<string, string>>} words for relations by direction */
 const RELATIONS = {
   updates: { from: "replaces", to: "replaced by" },
@@ -112,7 +113,7 @@ export class Card {
     if (!this.place.contains(document.activeElement)) this.place.focus({ preventScroll: true });
     if (this.waiting) this.act(this.waiting);
     this.waiting = "";
-    await Promise.all([this.readVersions(), this.readRelations()]);
+    await Promise.all([this.readVersions(), this.readRelations(), this.readShown()]);
   }
 
   /** @param {...import("./html.js").Children} badges */
@@ -194,6 +195,7 @@ export class Card {
       this.details(memory),
       h("section", { class: "versions" }),
       h("section", { class: "relations" }),
+      h("section", { class: "shown" }),
     );
   }
 
@@ -351,6 +353,27 @@ export class Card {
     );
   }
 
+  async readShown() {
+    const { shown, total } = await call("GET /v1/memories/{id}/shown", { limit: SHOWN_SHOWN }, { part: this.id });
+    const place = this.place.querySelector(".shown");
+    if (!place || !total) return;
+    const rows = shown.map((each) =>
+      h(
+        "li",
+        { class: "row" },
+        h("time", { class: "label" }, moment(each.at)),
+        h("span", { class: "grow" }, `${each.operation}, number ${each.rank}`),
+        h("span", { class: "meta", dir: "auto" }, [each.by, each.session_id].filter(Boolean).join(" › ")),
+      ),
+    );
+    const heading = total > shown.length ? `${total}, the last ${shown.length}` : String(total);
+    fill(
+      place,
+      h("h3", {}, "Shown in answers ", h("span", { class: "meta" }, heading)),
+      h("ul", { class: "plain-list" }, rows),
+    );
+  }
+
   // Actions
 
   openEditor() {
@@ -377,15 +400,15 @@ export class Card {
       void this.read();
     };
     const save = async (/** @type {number} */ version) => {
+      let seq;
       try {
-        await call("PATCH /v1/memories/{id}", { content: field.value, if_version: version }, { part: memory.id });
+        const patch = { content: field.value, if_version: version };
+        ({ seq } = await call("PATCH /v1/memories/{id}", patch, { part: memory.id }));
       } catch (error) {
         if (error instanceof ApiError && error.status === 409) return this.conflict(memory, field, form, save);
         return this.page.fail(error); // the draft stays
       }
       done();
-      const { versions } = await call("GET /v1/memories/{id}/history", { limit: 1 }, { part: memory.id });
-      const seq = versions[0]?.seq;
       this.page.toast(
         "Changed",
         seq
@@ -514,7 +537,11 @@ export class Card {
           "p",
           {},
           h("span", { class: "label" }, "move to"),
-          layers.map((layer) => button(layer, "", () => void move(this.page, memory.id, layer))),
+          layers.map((layer) => button(layer, "", () => void move(this.page, memory.id, { layer }))),
+          memory.state === "archived"
+            ? null
+            : button("archive", "", () => void move(this.page, memory.id, { archived: true })),
+          button("another namespace …", "", () => this.moveAway(memory, actions)),
         ),
         h(
           "p",
@@ -530,6 +557,25 @@ export class Card {
         ),
       ),
     );
+  }
+
+  /**
+   * @param {Memory} memory
+   * @param {HTMLElement} actions
+   */
+  moveAway(memory, actions) {
+    const known = Object.keys(this.page.status?.namespaces ?? {}).filter((name) => name !== memory.namespace);
+    const names = h(
+      "datalist",
+      { id: "other-namespaces" },
+      known.map((value) => h("option", { value })),
+    );
+    const field = h("input", { type: "text", list: names.id, "aria-label": "Namespace", dir: "auto" });
+    this.prompt(actions, "Namespace, known or new", field, "Move", () => {
+      const namespace = field.value.trim();
+      if (namespace) void move(this.page, memory.id, { namespace });
+    });
+    field.after(names);
   }
 
   /** @param {Memory} memory */

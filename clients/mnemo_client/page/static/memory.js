@@ -174,30 +174,20 @@ export const plainRow = (memory, options) =>
 
 // Writes, each with its way back
 
-/** @param {number | null | undefined} seq */
+/** @param {number | null | undefined} seq of the write; none if it changed nothing */
 const undoOf = (seq) => (seq ? () => call("POST /v1/undo", { seq }) : null);
-
-/**
- * Return the number of the last change of a memory.
- * @param {string} id
- */
-export async function lastChange(id) {
-  const { versions } = await call("GET /v1/memories/{id}/history", { limit: 1 }, { part: id });
-  return versions[0]?.seq;
-}
 
 /**
  * @param {Page} page
  * @param {Memory} memory
  */
 export const pin = (page, memory) =>
-  page.write(async () => {
-    await call("PATCH /v1/memories/{id}", { pinned: !memory.pinned, if_version: memory.version }, { part: memory.id });
-    return {
-      text: memory.pinned ? "No longer pinned" : "Pinned: it stays in core",
-      undo: undoOf(await lastChange(memory.id)),
-    };
-  });
+  change(
+    page,
+    memory.id,
+    { pinned: !memory.pinned, if_version: memory.version },
+    memory.pinned ? "No longer pinned" : "Pinned: it stays in core",
+  );
 
 /**
  * @param {Page} page
@@ -215,8 +205,8 @@ export const trash = (page, id) =>
  */
 export const restore = (page, id) =>
   page.write(async () => {
-    await call("POST /v1/memories/{id}/restore", {}, { part: id });
-    return { text: "Restored", undo: undoOf(await lastChange(id)) };
+    const { seq } = await call("POST /v1/memories/{id}/restore", {}, { part: id });
+    return { text: "Restored", undo: undoOf(seq) };
   });
 
 /**
@@ -227,22 +217,26 @@ export const restore = (page, id) =>
  */
 export const change = (page, id, patch, text) =>
   page.write(async () => {
-    await call("PATCH /v1/memories/{id}", patch, { part: id });
-    return { text, undo: undoOf(await lastChange(id)) };
+    const { seq } = await call("PATCH /v1/memories/{id}", patch, { part: id });
+    return { text, undo: undoOf(seq) };
   });
 
 /**
- * Move a memory to another layer. A daemon that moves memories by its cycles alone answers with the layer that it keeps.
+ * Move a memory to another layer, to the archive, or to another namespace.
  * @param {Page} page
  * @param {string} id
- * @param {"buffer" | "working" | "core"} layer
+ * @param {import("../api_types").MoveRequest} where
  */
-export const move = (page, id, layer) =>
+export const move = (page, id, where) =>
   page.write(async () => {
-    const after = await call("PATCH /v1/memories/{id}", { layer }, { part: id });
-    if (after.layer !== layer)
-      return { text: `It stays in ${after.layer}: this daemon moves memories by its cycles alone` };
-    return { text: `Moved to ${layer}`, undo: undoOf(await lastChange(id)) };
+    const { outcome, memory, seq } = await call("POST /v1/memories/{id}/move", where, { part: id });
+    const place = where.namespace ?? (where.archived ? "the archive" : memory.layer);
+    const said = {
+      moved: `Moved to ${place}`,
+      unchanged: `It is in ${place} already`,
+      duplicate: `${place} has this text already: it counts once more there, and this one is in the trash`,
+    };
+    return { text: said[outcome], undo: undoOf(seq) };
   });
 
 const SENSITIVE_MAX = 500;

@@ -412,11 +412,16 @@ class Search {
     }
     const isCompared = this.page.route.params.get("compare") && this.page.route.params.get("as_of");
     let rank = 0;
+    /** @type {Hit | null} */
+    let newer = null;
     fill(
       this.hits.list,
       answer.memories.map((hit) => {
-        if (!hit.was) rank += 1;
-        const date = hit.was ? `until ${day(hit.modified_at)}` : undefined;
+        if (!hit.was) {
+          rank += 1;
+          newer = hit;
+        }
+        const date = hit.was ? `${day(hit.event_at)} – ${newer ? day(newer.event_at) : ""}` : undefined;
         return memoryRow(
           hit,
           { class: hit.was ? "was" : "" },
@@ -670,7 +675,7 @@ function scoreWords(ranker, score) {
     [0.07, "One in ten"],
   ]);
   const share = shares.find(([least]) => score >= least)?.[1] ?? "Hardly any";
-  return `${share} of the hits with ${score.toFixed(2)} ${share === "Hardly any" ? "answer" : "answers"} the question.`;
+  return `${share} hits with ${score.toFixed(2)} answer the question.`;
 }
 
 /** @param {string[]} reasons */

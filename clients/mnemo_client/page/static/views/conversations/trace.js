@@ -3,7 +3,7 @@
 import { ApiError, call } from "../../api.js";
 import { count, counted, duration } from "../../format.js";
 import { button, fill, h, memoryText } from "../../html.js";
-import { lastChange, sensitiveIds, textOrCover } from "../../memory.js";
+import { sensitiveIds, textOrCover } from "../../memory.js";
 
 /** @typedef {import("../../app.js").Page} Page */
 /** @typedef {import("../../../api_types").SessionView} Session */
@@ -175,13 +175,11 @@ export class TracePanel {
         { part: session.session_id },
       );
       const sensitive = await sensitiveIds(session.namespace);
-      const stored = answer.results.flatMap((each) =>
-        each.outcome === "stored" && each.memory ? [each.memory.id] : [],
-      );
+      const stored = answer.results.flatMap((each) => (each.outcome === "stored" && each.memory ? [each.memory] : []));
       const outcome = h("span", {}, stored.length ? " · remembered · " : " · nothing new to remember");
       const undo = () =>
         void page.write(async () => {
-          for (const id of stored) await call("POST /v1/undo", { seq: await lastChange(id) });
+          for (const each of stored) await call("POST /v1/undo", { seq: each.seq });
           fill(outcome, " · taken back: it is not remembered");
           return { text: "Taken back: it is not remembered" };
         });

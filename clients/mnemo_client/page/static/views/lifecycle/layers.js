@@ -195,10 +195,10 @@ class Column {
     );
     this.place.addEventListener("pointerdown", () => tab.activate(this));
     this.list.list.addEventListener("focus", () => tab.activate(this));
-    if (!tab.page.isReadOnly && name !== "archive") this.takeDrops(name);
+    if (!tab.page.isReadOnly) this.takeDrops(name);
   }
 
-  /** @param {"buffer" | "working" | "core"} name */
+  /** @param {"buffer" | "working" | "core" | "archive"} name */
   takeDrops(name) {
     this.place.addEventListener("dragover", (event) => {
       event.preventDefault();
@@ -210,7 +210,9 @@ class Column {
       this.place.classList.remove("target");
       const [from, id] = (event.dataTransfer?.getData("text/plain") ?? "").split(" ");
       if (!id || from === this.name) return;
-      void (from === "archive" ? restore(this.page, id) : move(this.page, id, name));
+      void (from === "archive"
+        ? restore(this.page, id)
+        : move(this.page, id, name === "archive" ? { archived: true } : { layer: name }));
     });
   }
 
