@@ -314,6 +314,9 @@ ROWS: dict[str, list[Row]] = {
     "GET /v1/facts": [Row(one("GET", "/v1/facts", entity="heron"))],
     "GET /v1/facts/graph": [Row(one("GET", "/v1/facts/graph", entity="heron"))],
     "GET /v1/facts/conflicts": [Row(one("GET", "/v1/facts/conflicts"))],
+    "POST /v1/facts/conflicts/decide": [
+        Row(one("POST", "/v1/facts/conflicts/decide", {"facts": ["0123456789ab", "0123456789ac"]}), refused=True),
+    ],
     "GET /v1/facts/history": [Row(one("GET", "/v1/facts/history", subject="heron"))],
     "DELETE /v1/facts/{id}": [Row(by_id("DELETE", "/v1/facts/{id}"))],
     # test_profile_routes.py has what is shown of profiles
@@ -333,6 +336,7 @@ ROWS: dict[str, list[Row]] = {
     "GET /v1/topics": [Row(one("GET", "/v1/topics"))],
     "GET /v1/map": [Row(one("GET", "/v1/map"))],
     "POST /v1/topics/expand": [Row(one("POST", "/v1/topics/expand", {"ids": ["kb1"]}))],
+    "POST /v1/topics/{id}/rename": [Row(one("POST", "/v1/topics/kb1/rename", {"name": "Heron"}), refused=True)],
     "POST /v1/topics/rebuild": [Row(one("POST", "/v1/topics/rebuild", {}))],
     "POST /v1/consolidate": [  # test_lifecycle_routes.py has what is shown of operations
         Row(one("POST", "/v1/consolidate", {"dry_run": True}), refused=True),
@@ -349,6 +353,11 @@ ROWS: dict[str, list[Row]] = {
         Row(one("POST", "/v1/reclassify", {"dry_run": False}), refused=True, agents_only=True),
         Row(one("POST", "/v1/reclassify", {}), refused=True),
     ],
+    "POST /v1/memories/{id}/move": [
+        Row(by_id("POST", "/v1/memories/{id}/move", lambda cell, _: {"archived": True}), ACTIVE, set(), ACTIVE | FORMER,
+            set(), refused=True),
+    ],
+    "GET /v1/memories/{id}/shown": [Row(by_id("GET", "/v1/memories/{id}/shown"), refused=True)],
     "GET /v1/memories/{id}/edges": [  # each memory has one to and one from the plain one
         Row(by_id("GET", "/v1/memories/{id}/edges"), OURS, OURS - SECRET),
     ],

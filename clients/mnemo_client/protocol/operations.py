@@ -221,7 +221,7 @@ FACT_CONFLICTS = Operation(
     knowledge.FactConflictsQuery)
 DECIDE_CONFLICT = Operation(
     "POST", "/v1/facts/conflicts/decide", "Decide which of contradicting facts hold",
-    knowledge.DecideConflictAnswer, knowledge.DecideConflictRequest)
+    knowledge.DecideConflictAnswer, knowledge.DecideConflictRequest, for_person=True)
 FACT_HISTORY = Operation(
     "GET", "/v1/facts/history", "Return the facts of a subject, including those that have ended",
     knowledge.FactHistoryAnswer, knowledge.FactHistoryQuery)
