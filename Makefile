@@ -61,7 +61,7 @@ $(MODEL_BENCHES:%=bench-%): bench-%: environment-dev models
 
 # bench-faults: losses of power, refused system calls, a full disk. As root, with strace, mount and a C compiler (Debian:
 # strace, mount, gcc, libc6-dev). It names the parts that it could not run, and fails.
-STORE_BENCHES := crash durability faults growth mcp memory outputs proxy start steps storm
+STORE_BENCHES := crash durability faults growth mcp memory outputs page proxy start steps storm
 $(STORE_BENCHES:%=bench-%): bench-%: environment-dev
 	$(PY) -m tests.bench.bench_$* $(BENCH)
 

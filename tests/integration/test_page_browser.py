@@ -26,19 +26,19 @@ ATTACKS = (
 )
 
 
-def sentences_of_pythons_reference() -> list[str]:
+def sentences_of_pythons_reference(count: int) -> list[str]:
     """Its documentation, which every Python has: sentences, numbered where they are too few."""
     text = " ".join(pydoc_data.topics.topics.values())
     found = [" ".join(each.split()) for each in re.split(r"(?<=[.:])\s+", text)]
     found = list(dict.fromkeys(each for each in found if 30 < len(each) < 1000))
     numbered = (f"Part {number}: {each}" for number in range(2, 100) for each in found)
-    return [*found, *(next(numbered) for _ in range(max(0, MEMORIES - len(found))))][:MEMORIES]
+    return [*found, *(next(numbered) for _ in range(max(0, count - len(found))))][:count]
 
 
 @pytest.fixture(scope="module")
 def filled(daemon: RunningDaemon) -> RunningDaemon:
     with daemon.client("reference") as client:
-        texts = sentences_of_pythons_reference()
+        texts = sentences_of_pythons_reference(MEMORIES)
         for begin in range(0, MEMORIES, BATCH):
             client.remember_many([NewMemory(content=each) for each in texts[begin : begin + BATCH]])
     with daemon.client("home") as client:
