@@ -89,7 +89,21 @@ def test_hits_come_as_one_types_with_the_old_value_below_the_new(browser: Browse
     browser.sees("9443 since 16 November", ".card .memory")
 
 
-def test_ten_thousand_memories_are_searched_and_few_are_loaded(browser: Browser) -> None:
+def test_looking_counts_as_no_use_of_a_memory(browser: Browser, filled: RunningDaemon) -> None:
+    with filled.client("home") as client:
+        memory = client.search("9443").memories[0]
+        before = client.get(memory.id).access_count
+        search(browser, "on which port is the payments service")
+        browser.sees("9443", ".answer")
+        browser.click(".hit")
+        browser.sees("9443", ".card .memory")
+        browser.sees("8443", ".card .relations")
+        assert browser.texts(".card .relations .label") == ["replaces"]
+        assert client.get(memory.id).access_count == before
+        assert client.shown(memory.id).shown == []
+
+
+def test_of_many_memories_few_are_loaded(browser: Browser) -> None:
     browser.go("#/search?ns=reference&q=garbage+collection+of+weak+references")
     browser.until(lambda: len(browser.all(".hit")) == 20, "no hits")
     browser.sees(f"{MEMORIES // 1000},0", "#nav footer")

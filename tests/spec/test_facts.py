@@ -227,6 +227,14 @@ def test_facts_whose_order_is_not_known_are_a_conflict_and_none_ends_the_other(d
     assert [state.conflicts_with for state in states] == [(facts[1].id,), (facts[0].id,)]
 
 
+def test_what_its_memory_has_ended_contradicts_nothing() -> None:
+    porto, lisbon = facts_of(("Anna", "live in", "Porto", 3), ("Anna", "live in", "Lisbon", 3))
+    replaced = graph_fact(porto)._replace(replaced_at=AT + 4 * DAY_MS)
+    states = resolve_facts([replaced, graph_fact(lisbon)], AT + 5 * DAY_MS)
+    assert open_objects(states) == ["Lisbon"]
+    assert conflicts_among(states) == []
+
+
 def test_a_later_fact_ends_both_sides_of_a_conflict() -> None:
     facts = facts_of(("Anna", "live in", "Porto", 3), ("Anna", "live in", "Lisbon", 3), ("Anna", "live in", "Rome", 4))
     assert open_objects(resolved(facts)) == ["Rome"]

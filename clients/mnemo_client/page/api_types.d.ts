@@ -39,6 +39,7 @@ export interface AskRequest {
   time?: "auto" | "off";
   cut?: "gap" | "none";
   rerank?: boolean | null;
+  dry?: boolean;
   stream?: boolean;
   namespace?: string | null;
   user_id?: string | null;

@@ -312,6 +312,7 @@ class AskRequest(ScopedRequest):
     time: TimeReading = "auto"  # as in a recall
     cut: Cut = "gap"
     rerank: bool | None = None  # score the memories first; null: if the language model may
+    dry: bool = False  # do not record the use of the memories
     stream: bool = False  # answer by server-sent events: AskMemories, AskSentence, at last AskAnswer
 
 

@@ -11,7 +11,7 @@ Anna's sister is Maria, Maria works at Siemens, Siemens is in Munich: a step of 
 to the other one, and to every fact that names an entity of that side.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from operator import attrgetter
 from typing import NamedTuple
@@ -215,7 +215,12 @@ def resolve_facts(facts: Iterable[GraphFact], at: int) -> list[FactState]:
     for each in begun:  # what its memory says has ended, though no fact is known that ended it
         if 0 < each.replaced_at <= at and states[each.fact.id].is_open:
             states[each.fact.id] = FactState(each.fact, max(each.replaced_at, each.fact.valid_from))
-    return list(states.values())
+    return [_without_ended(state, states) if state.conflicts_with else state for state in states.values()]
+
+
+def _without_ended(state: FactState, states: Mapping[str, FactState]) -> FactState:
+    """The state without the contradictions of what has ended meanwhile."""
+    return state._replace(conflicts_with=tuple(other for other in state.conflicts_with if states[other].is_open))
 
 
 def decided_facts(facts: Sequence[Fact], kept: str, at: int) -> list[Fact]:

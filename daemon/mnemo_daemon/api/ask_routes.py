@@ -91,7 +91,7 @@ class AskApi(Resource):
     ) -> AskAnswer:
         """Recall and answer; with `emit`, events are reported meanwhile."""
         services, question = self._services, asked.question
-        is_dry = question.as_of is not None or not access.counts_use(request)
+        is_dry = asked.asked.dry or question.as_of is not None or not access.counts_use(request)
         recalled = await self._recall.recalled(question, dry=is_dry, is_cancelled=is_cancelled)
         if asked.asked.rerank is None and not question.rerank:
             recalled = await self._recall.on_answerer(

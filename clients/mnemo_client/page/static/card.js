@@ -14,8 +14,8 @@ const RELATIONS_SHOWN = 50;
 const SHOWN_SHOWN = 10;
 /** @type {Record<string, Record<string, string>>} words for relations by direction */
 const RELATIONS = {
-  updates: { from: "replaces", to: "replaced by" },
-  repeats: { from: "repeats", to: "repeated by" },
+  updates: { to: "replaces", from: "replaced by" },
+  repeats: { to: "repeats", from: "repeated by" },
   related: { from: "related", to: "related" },
 };
 

@@ -42,7 +42,7 @@ export function metaLine(memory, { date = day(memory.event_at) } = {}) {
     h("time", { datetime: new Date(memory.event_at).toISOString() }, date),
     h("span", {}, kinds.join(" · ")),
     memory.state === "active" || memory.state === "archived" ? null : h("span", { class: "badge past" }, memory.state),
-    memory.tags.filter((tag) => !tag.includes(":")).map((tag) => h("span", { class: "tag", dir: "auto" }, `#${tag}`)),
+    memory.tags.filter((tag) => !/^_|:/.test(tag)).map((tag) => h("span", { class: "tag", dir: "auto" }, `#${tag}`)),
   );
 }
 

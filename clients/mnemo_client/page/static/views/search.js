@@ -257,6 +257,7 @@ class Search {
         until,
         tags,
         as_of: this.page.route.params.get("as_of"),
+        dry: true,
       });
       if (this.field.value.trim() !== question) return;
       this.drawAnswer(answer, (performance.now() - began) / 1000);
