@@ -239,7 +239,7 @@ RUNS: dict[str, Callable[[str], object]] = {
 NO_TEXTS = frozenset((
     "grading.grade", "tasks.key_of_model", "tasks.parse_answer",
     "compression.common", "compression.compress_session", "compression.first_tags", "compression.hidden_by",
-    "profiles.entry_of", "context_block.grouped",
+    "profiles.entry_of", "context_block.grouped", "moves.move_facts", "moves.standing_decisions",
     "abstention.of_model", "attribute_claims.speaker_of", "chunking.bounded_count", "chunking.split_blocks",
     "date_patterns.has_time_words", "date_words.one_of",
     "english.is_adverb", "english.is_base", "english.is_finite", "english.is_inflected",

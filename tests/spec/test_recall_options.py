@@ -30,12 +30,13 @@ ALWAYS = {
     "stream": "used wherever a person reads the answer",
     "cursor": "the pages follow each other",
     "hours": "--since takes a span: 3h",
+    "explain": "of a context: the page shows it",
     **dict.fromkeys(("user_id", "agent_id", "run_id", "session_id"), "a list is of the person who asks"),
 }  # fmt: skip
 LEFT_OUT: dict[str, set[str]] = {
     "recall": {"query", "namespace", "limit", "default_top_k", "highlight"},
     "why": {"query", "namespace", "limit", "default_top_k", "highlight", "id", "explain", "dry"},
-    "context": {"query", "namespace", "limit"},
+    "context": {"query", "namespace", "limit", "explain"},
     "search": {"q", "namespace", "highlight"},
     "list": {"namespace", "user_id", "agent_id", "run_id", "session_id", "cursor"},
     "recent": {"namespace", "user_id", "agent_id", "run_id", "session_id", "cursor", "hours"},

@@ -82,8 +82,8 @@ class MemoryFiles:
     def str_replace(self, command: StrReplaceCommand) -> str:
         """Replace a text that a file has once."""
         file = self._file(command.path)
-        places = [match.start() for match in re.finditer(re.escape(command.old_str), file.content)]
-        if not command.old_str or not places:
+        places = _places_of(command.old_str, file.content)
+        if not places:
             raise ToolError(
                 f"No replacement was performed, old_str `{command.old_str}` did not appear verbatim in {file.key}."
             )
@@ -279,6 +279,15 @@ def _checked(path: str) -> str:
     if len(whole) > PATH_CHARS_MAX:
         raise ToolError(f"The path has {len(whole)} characters, at most {PATH_CHARS_MAX}")
     return whole
+
+
+def _places_of(part: str, text: str) -> list[int]:
+    """Return where the text has the part, which may not be empty to be anywhere."""
+    places, at = [], text.find(part) if part else -1
+    while at >= 0:
+        places.append(at)
+        at = text.find(part, at + len(part))
+    return places
 
 
 def _check_text(text: str) -> None:

@@ -168,6 +168,7 @@ _ASK = (
     _option("--session", help="a name for a series of questions: a follow-up knows the ones before it", metavar="ID"),
     recall_options.CUT,
     recall_options.TIME,
+    recall_options.DRY,
     *recall_options.RERANK,
 )
 _EDIT = (
@@ -374,7 +375,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("turns", "remember a conversation", ".commands.ingest:turns", _TURNS),
         Command("recall", "find memories by meaning and by word", ".commands.recall:recall", _RECALL),
         Command("why", "explain why a memory is, or is not, among the answers to a question", ".commands.recall:why",
-                (_ID, _WORDS, *_RECALL_OPTIONS)),
+                (_ID, _WORDS, _option("--against", help="also compare it with this one", metavar="ID"),
+                 *_RECALL_OPTIONS)),
         Command("search", "find memories by word only", ".commands.recall:search",
                 (_WORDS, _COUNT, _TAG, _SINCE, _UNTIL, _AS_OF, recall_options.USER)),
         Command("list", "list the memories of the namespace, the last stored first", ".commands.browse:list_memories",

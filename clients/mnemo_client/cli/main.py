@@ -123,9 +123,10 @@ def _run(
 
 def parse(command: Command, name: list[str], rest: list[str]) -> SimpleNamespace:
     """Parse the options of one command. Raises UsageError."""
-    if not rest and all(argument.is_flag for argument in command.arguments):
+    if not rest and all(each.is_option and not each.settings.get("required") for each in command.arguments):
         # The commonest commands have no arguments; they need not wait for argparse to be imported.
-        return SimpleNamespace(json=False, namespace=None, **{flag.field: False for flag in command.arguments})
+        given = {each.field: False if each.is_flag else each.settings.get("default") for each in command.arguments}
+        return SimpleNamespace(**{"json": False, "namespace": None} | given)
     from mnemo_client.cli.option_parser import build_parser
 
     return build_parser(command, name).parse_intermixed_args(rest, SimpleNamespace())

@@ -141,6 +141,8 @@ def why_lines(answer: WhyAnswer, style: TextStyle) -> Iterator[str]:
         rows.append(["for it", "; ".join(map(sanitize, answer.candidate.why))])
     if answer.instead is not None:
         rows.append(["instead", short_id(answer.instead)])
+    if answer.comparison is not None:
+        rows.append(["compared", sanitize(answer.comparison)])
     if rows:
         yield ""
         yield from _labelled_rows(rows, style)
