@@ -184,6 +184,9 @@ def _user_by_netlink(peer: tuple[str, int], own: tuple[str, int]) -> int | None:
         if error == errno.ENOENT:
             return None
         raise OSError(error, os.strerror(error))
+    inode = int.from_bytes(answer[84:88], sys.byteorder)
+    if answer[17] != _ESTABLISHED or not inode:
+        return None  # its program has closed it: the kernel then says that it is root's
     return int.from_bytes(answer[80:84], sys.byteorder)
 
 

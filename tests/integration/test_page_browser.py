@@ -2,6 +2,7 @@
 
 import pydoc_data.topics
 import re
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -64,6 +65,7 @@ def browser(window: Browser) -> Iterator[Browser]:
     window.press("\ue00c", "\ue00c")
     window.go("#/search?ns=home")
     window.sees("The last of", ".list-head")
+    window.run("document.activeElement.blur()")
     window.complaints()
     yield window
     assert window.complaints() == []
@@ -108,12 +110,35 @@ def test_of_many_memories_few_are_loaded(browser: Browser) -> None:
     browser.until(lambda: len(browser.all(".hit")) == 20, "no hits")
     browser.sees(f"{MEMORIES // 1000},0", "#nav footer")
     browser.press("\ue00c", "j", "j")
-    assert browser.run("return document.querySelectorAll('.hit[aria-selected=true] .rank')[0].innerText") == "3"
+    browser.until(lambda: browser.texts(".hit[aria-selected=true] .rank") == ["3"], "not the third")
     browser.press("\n")
     browser.one(".card .versions li")
     assert "id=" in browser.run("return location.hash")
     browser.press("\ue00c")
     browser.until(lambda: not browser.all(".card"), "the card is still there")
+
+
+def test_what_is_typed_stays_in_the_field_while_a_card_is_open(browser: Browser, filled: RunningDaemon) -> None:
+    search(browser, "payments")
+    browser.sees("9443", ".hit")
+    browser.click(".hit")
+    browser.one(".card .actions")
+    browser.click("input[type=search]")
+    for key in " taxpex":
+        browser.press(key)
+        browser.until(lambda: browser.run("return document.activeElement.type") == "search", "the focus has left")
+        time.sleep(0.15)  # the pause of a slow typist, in which an answer arrives
+    assert browser.one("input[type=search]").get_property("value") == "payments taxpex"
+    with filled.client("home") as client:
+        assert {each.state for each in client.search("payments").memories} == {"active"}
+
+
+def test_a_new_question_selects_its_first_hit(browser: Browser) -> None:
+    browser.press("\ue00c", "j", "j")
+    search(browser, "where is the spare key")
+    browser.sees("Ines", ".hit")
+    browser.until(lambda: browser.texts(".hit[aria-selected=true] .rank") == ["1"], "another hit is selected")
+    browser.sees("Hit 1", ".side h2")
 
 
 def test_a_filter_is_a_chip_in_the_address(browser: Browser) -> None:

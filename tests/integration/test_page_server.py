@@ -153,7 +153,7 @@ def test_a_page_that_is_read_only_changes_nothing_and_exports_nothing(daemon: Ru
         for method, path, body in (
             ("POST", "/v1/memories", {"content": "written"}), ("DELETE", "/v1/memories?confirm=true", None),
             ("PATCH", "/v1/memories/0000", {"pinned": True}), ("POST", "/v1/undo", {}), ("GET", "/v1/export", None),
-            ("POST", "/v1/unknown", {}), ("POST", "/v1/shutdown", {}),
+            ("POST", "/v1/unknown", {}), ("POST", "/v1/shutdown", {}), ("GET", "/v1/unknown", None),
         ):  # fmt: skip
             refused = page.ask(method, path, body)
             assert (refused.status, refused.json()["error"]["code"]) == (403, "read_only"), path
@@ -161,6 +161,28 @@ def test_a_page_that_is_read_only_changes_nothing_and_exports_nothing(daemon: Ru
         assert page.ask("GET", "/v1/memories").status == 200
     assert _only_reads("POST", "/v1/sessions/x/explain")
     assert not _only_reads("POST", "/v1/sessions/x/chat")
+
+
+def test_no_path_leads_around_the_routes(page: PageProcess) -> None:
+    for path in ("/v1/x/../export", "/v1/./export", "/v1//export", "/v1/%2e%2e/page", "/v1/x/%2E/export", "/v1/"):
+        refused = page.ask("GET", path)
+        assert (refused.status, refused.json()["error"]["code"]) == (404, "no_route"), path
+
+
+@pytest.mark.parametrize(
+    "body",
+    ['{"secret": "\\ud800"}', "[" * 2000, '"text"', "{" + " " * 5000 + "}"],
+    ids=("surrogate", "deep", "text", "long"),
+)
+def test_a_bad_secret_is_refused_and_is_no_bug(page: PageProcess, body: str) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=ANSWER_SECONDS)
+    connection.request("POST", "/page/session", body, {"Host": f"127.0.0.1:{page.port}"})
+    answer = connection.getresponse()
+    assert answer.status in (401, 413)
+    assert b"error" in answer.read()
+    connection.close()
+    for headers in ({"Authorization": "Bearer \xe9"}, {"Cookie": f"mnemo_{page.port}=\xe9"}):
+        assert page.ask("POST", "/page/address", {}, headers).status == 401
 
 
 # Drafts and the editor

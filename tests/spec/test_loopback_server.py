@@ -3,6 +3,9 @@
 import asyncio
 import contextlib
 import json
+import os
+import socket
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -94,3 +97,26 @@ def test_a_port_that_is_taken_is_refused_with_its_number() -> None:
         bound.listen()
         with pytest.raises(UsageError, match=str(bound.getsockname()[1])):
             loopback.bind(bound.getsockname()[1])
+
+
+def test_a_connection_whose_program_has_closed_it_is_nobodys() -> None:
+    async def users() -> tuple[int | None, int | None]:
+        arrived: asyncio.Queue[asyncio.WriteTransport] = asyncio.Queue()
+
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            arrived.put_nowait(writer.transport)
+            await reader.read(1)
+
+        with loopback.bind(0) as bound:
+            server = await asyncio.start_server(accept, sock=bound)
+            with socket.create_connection(bound.getsockname()) as client:
+                transport = await arrived.get()
+                open_ = loopback.user_of(transport)
+                client.shutdown(socket.SHUT_WR)
+            closed = loopback.user_of(transport)
+            transport.close()
+            server.close()
+            return open_, closed
+
+    says_who = sys.platform == "linux"  # elsewhere the kernel does not
+    assert asyncio.run(users()) == (os.geteuid() if says_who else None, None)

@@ -6,8 +6,8 @@ for a cookie that no script can read; it is valid once. The static files hold no
 
 import asyncio
 import hashlib
-import hmac
 import json
+import os
 import secrets
 import subprocess
 import sys
@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import aiohttp
 from aiohttp import web
@@ -23,6 +24,7 @@ from mnemo_client import loopback
 from mnemo_client.cli.doctor.doctor_checks import DoctorCheck
 from mnemo_client.cli.editor import NEEDS_TERMINAL, chosen_editor, editor_command
 from mnemo_client.errors import UsageError
+from mnemo_client.protocol.loopback_rules import shows_token
 from mnemo_client.protocol.operations import BULK_BYTES_MAX, OPERATIONS
 from mnemo_client.version import VERSION
 
@@ -33,6 +35,8 @@ CONTENT_TYPES = {
 SECRETS_MAX = 16  # that were printed and not used yet
 COOKIES_MAX = 64  # browsers that are signed in
 DRAFTS_MAX = 64  # texts that are being edited
+DRAFT_CHARS_MAX = 65_536  # more than a memory may have
+SESSION_BYTES_MAX = 4096  # of a request that needs no cookie
 PIECE_BYTES = 65536
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -101,9 +105,14 @@ class PageServer:
     # Who may
 
     def _is_signed_in(self, request: web.Request) -> bool:
-        return _digest(request.cookies.get(self._cookie, "")) in self._cookies
+        """Return whether the request has the cookie, which browsers show to every port of this machine: that of another
+        user's server is of no use to it, as the program must be one of this user's."""
+        is_of_user = sys.platform != "linux" or loopback.user_of(request.transport) in (None, os.geteuid())
+        return is_of_user and _digest(request.cookies.get(self._cookie, "")) in self._cookies
 
     async def _sign_in(self, request: web.Request) -> web.Response:
+        if (request.content_length or SESSION_BYTES_MAX + 1) > SESSION_BYTES_MAX:
+            return loopback.refusal(413, "too_large", f"send the secret in at most {SESSION_BYTES_MAX} bytes")
         body = await _json_object(request)
         digest = _digest(str(body.get("secret", "")))
         if digest not in self._secrets:
@@ -116,7 +125,7 @@ class PageServer:
         return response
 
     async def _give_address(self, request: web.Request) -> web.Response:
-        if not hmac.compare_digest(request.headers.get("Authorization", ""), f"Bearer {self.secret}"):
+        if not shows_token(request.headers.get("Authorization", ""), self.secret):
             return loopback.refusal(401, "unauthorized", loopback.REFUSED_CREDENTIAL)
         return web.json_response({"address": self.new_address()})
 
@@ -129,7 +138,7 @@ class PageServer:
     async def _keep_draft(self, request: web.Request) -> web.Response:
         text = (await _json_object(request)).get("text")
         self._drafts.pop(request.match_info["id"], None)
-        if isinstance(text, str):
+        if isinstance(text, str) and len(text) <= DRAFT_CHARS_MAX:
             self._drafts[request.match_info["id"]] = text
             while len(self._drafts) > DRAFTS_MAX:
                 self._drafts.popitem(last=False)
@@ -147,6 +156,8 @@ class PageServer:
     # The daemon
 
     async def _pass_on(self, request: web.Request) -> web.StreamResponse:
+        if {"", ".", ".."} & {unquote(part) for part in request.raw_path.partition("?")[0].split("/")[1:]}:
+            return loopback.refusal(404, "no_route", "no part of a path may be empty, . or ..")
         if self._is_read_only and not _only_reads(request.method, request.path):
             return loopback.refusal(403, "read_only", READ_ONLY)
         headers = {name: request.headers[name] for name in PASSED_TO_DAEMON if name in request.headers}
@@ -230,13 +241,13 @@ def _static_handler(data: bytes, content_type: str, etag: str) -> loopback.Handl
 async def _json_object(request: web.Request) -> dict[str, Any]:
     try:
         body = json.loads(await request.read())
-    except ValueError:
+    except (ValueError, RecursionError):
         body = None
     return body if isinstance(body, dict) else {}
 
 
 def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode(), digest_size=32).digest()
+    return hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=32).digest()
 
 
 def _remember(known: OrderedDict[bytes, None], text: str, count_max: int) -> None:
@@ -255,7 +266,7 @@ def _only_reads(method: str, path: str) -> bool:
             name == part or name.startswith("{") for name, part in zip(wanted, parts, strict=True)
         ):  # fmt: skip
             return (method == "GET" and operation.path != "/v1/export") or operation.needed_right == "read"
-    return method == "GET"
+    return False
 
 
 def _opening_command(environ: Mapping[str, str], path: Path, line: int) -> list[str]:

@@ -23,6 +23,7 @@ import { showKeys } from "./keys.js";
  * @property {(delta: number) => void} [step]
  * @property {() => void} [open]
  * @property {() => void} [refresh]
+ * @property {(id: string) => import("./html.js").Children[]} [why] why the view shows a memory where it does
  * @property {(name: string, data: any) => void} [heard]
  * @property {() => boolean} [back]
  * @property {() => void} [leave]

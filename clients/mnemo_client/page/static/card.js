@@ -55,6 +55,7 @@ export class Card {
     /** @type {Memory | null} */
     this.memory = null;
     this.isEditing = false;
+    this.isNew = true; // it takes the focus once, and never out of a field
     this.waiting = ""; // an action that waits until the memory is read
     this.place = h("article", { class: "card", role: "dialog", "aria-label": "Memory", tabindex: -1 });
     document.getElementById("card-place")?.append(this.place);
@@ -65,12 +66,13 @@ export class Card {
 
   /** Close the card; the focus goes back to where it came from. */
   close() {
+    const hadFocus = this.place.contains(document.activeElement);
     this.place.remove();
     if (this.page.card === this) {
       this.page.card = null;
       document.body.classList.remove("with-card");
       if (this.page.route.params.get("id")) this.page.set({ id: null });
-      this.cameFrom?.focus({ preventScroll: true });
+      if (hadFocus) this.cameFrom?.focus({ preventScroll: true });
     }
   }
 
@@ -110,7 +112,8 @@ export class Card {
       return;
     }
     this.draw(this.memory);
-    if (!this.place.contains(document.activeElement)) this.place.focus({ preventScroll: true });
+    if (this.isNew && !isField(document.activeElement)) this.place.focus({ preventScroll: true });
+    this.isNew = false;
     if (this.waiting) this.act(this.waiting);
     this.waiting = "";
     await Promise.all([this.readVersions(), this.readRelations(), this.readShown()]);
@@ -193,6 +196,7 @@ export class Card {
       body,
       actions,
       this.details(memory),
+      h("section", { class: "why" }, ...(page.shown?.why?.(memory.id) ?? [])),
       h("section", { class: "versions" }),
       h("section", { class: "relations" }),
       h("section", { class: "shown" }),
@@ -584,6 +588,9 @@ export class Card {
     await showForget(this.page, memory);
   }
 }
+
+/** @param {Element | null} element */
+const isField = (element) => element instanceof HTMLElement && element.matches("input, textarea, select");
 
 /** @param {number} share */
 function meter(share) {

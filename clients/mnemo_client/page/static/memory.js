@@ -112,9 +112,12 @@ export function memoryList(page, label, chosen) {
         rows().find((row) => row.dataset.id === id),
         true,
       ),
-    /** Select the first row unless the one that was selected is still there. */
-    keep: () => {
-      const before = selected?.dataset.id;
+    /**
+     * Select the first row, unless the one that was selected is still there and `isNew` is not said.
+     * @param {boolean} [isNew] the rows are others than before
+     */
+    keep: (isNew = false) => {
+      const before = isNew ? undefined : selected?.dataset.id;
       selected = null;
       const all = rows();
       select((before && all.find((row) => row.dataset.id === before)) || all[0], true);

@@ -386,7 +386,7 @@ class Facts {
     fill(
       this.summary,
       this.facts.length
-        ? `${count(this.facts.length)}${this.cursor ? ` of ${count(this.total)}` : ""} of ${counted(subjects, "subject")}`
+        ? `${counted(this.facts.length, "fact")}${this.cursor ? ` of ${count(this.total)}` : ""} about ${counted(subjects, "subject")}`
         : "",
       this.newCount ? button(`${count(this.newCount)} new`, ".", () => void this.read(), { class: "new" }) : null,
     );

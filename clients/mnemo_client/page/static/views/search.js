@@ -20,6 +20,8 @@ const ANSWER_MS = 400; // until it is asked for an answer in sentences
 const ANSWER_WORDS = 3; // a question of fewer is not answered by itself
 const HITS = 20;
 const SLOW_MS = 300;
+const HITS_ALWAYS = 3; // are shown however little they have to do with the question
+const FAINT = 0.05; // hits with less are shown when they are asked for
 export const GROUPS = /** @type {const} */ (["word", "sense", "text", "near", "time"]);
 /** @type {Record<typeof GROUPS[number], string>} */
 const GROUP_WORDS = {
@@ -52,6 +54,7 @@ class Search {
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.answerTimer = undefined;
     this.askedFor = "";
+    this.drawnFor = ""; // what the hits on the screen were asked for
     this.typedQuery = ""; // what stands in the field; an address that says something else has come from elsewhere
     this.newCount = 0;
     this.field = h("input", {
@@ -70,7 +73,8 @@ class Search {
     this.sentences = h("div", { class: "answer", "aria-live": "polite" });
     this.summary = h("div", { class: "list-head" });
     this.hits = memoryList(page, "Hits", () => this.drawWhy());
-    this.why = h("aside", { class: "side", "aria-label": "Why it is here" });
+    this.rest = h("div", { class: "meta" });
+    this.side = h("aside", { class: "side", "aria-label": "Why it is here" });
     fill(
       place,
       h(
@@ -99,18 +103,19 @@ class Search {
         this.sentences,
         this.summary,
         this.hits.list,
+        this.rest,
       ),
-      this.why,
+      this.side,
     );
     this.keys = {
       a: () => void this.answerNow(),
       t: () => this.slider.focus(),
-      i: () => this.why.classList.toggle("open"),
+      i: () => this.side.classList.toggle("open"),
       " ": () => this.hits.check(),
       ".": () => void this.ask(),
       "=": () => page.set({ compare: page.route.params.get("compare") ? null : "1" }),
     };
-    if (innerWidth >= 900) this.field.focus();
+    if (innerWidth >= 900 && !page.route.params.get("id")) this.field.focus();
   }
 
   /** @param {Route} route */
@@ -168,7 +173,7 @@ class Search {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
       this.typedQuery = this.field.value;
-      this.page.set({ q: this.field.value, id: null });
+      this.page.set({ q: this.field.value, id: null, all: null });
     }, QUIET_MS);
   }
 
@@ -329,8 +334,9 @@ class Search {
   /** What is seen without a question: the newest memories, or how to begin. */
   async drawBeginning() {
     this.answer = null;
+    fill(this.rest);
     this.took.textContent = "";
-    fill(this.why);
+    fill(this.side);
     try {
       const { memories, total } = await call("GET /v1/recent", { limit: HITS, namespace: this.page.namespace });
       if (this.field.value.trim()) return;
@@ -408,38 +414,46 @@ class Search {
     this.drawSummary();
     if (!answer.memories.length) {
       fill(this.hits.list, this.noHit(answer));
-      fill(this.why);
+      fill(this.rest);
+      fill(this.side);
       return;
     }
     const isCompared = this.page.route.params.get("compare") && this.page.route.params.get("as_of");
     let rank = 0;
     /** @type {Hit | null} */
     let newer = null;
-    fill(
-      this.hits.list,
-      answer.memories.map((hit) => {
-        if (!hit.was) {
-          rank += 1;
-          newer = hit;
-        }
-        const date = hit.was ? `${day(hit.event_at)} – ${newer ? day(newer.event_at) : ""}` : undefined;
-        return memoryRow(
-          hit,
-          { class: hit.was ? "was" : "" },
-          h("span", { class: "rank" }, hit.was ? "was" : String(rank)),
-          h(
-            "div",
-            { class: "body" },
-            excerpt(hit),
-            metaLine(hit, { date }),
-            hit.others ? h("span", { class: "meta" }, `and ${counted(hit.others, "passage")} of the same note`) : null,
-          ),
-          hit.was ? h("span", { class: "bars" }) : bars(candidates.get(hit.id), scale),
-          h("span", { class: "score" }, hit.was ? "" : hit.score.toFixed(2)),
-        );
-      }),
-    );
-    this.hits.keep();
+    const isAll = this.page.route.params.get("all") === "1";
+    const at = answer.memories.findIndex((hit, place) => place >= HITS_ALWAYS && !hit.was && hit.score < FAINT);
+    const shown = isAll || at < 0 ? answer.memories : answer.memories.slice(0, at);
+    const left = answer.memories.length - shown.length;
+    const rows = shown.map((hit) => {
+      if (!hit.was) {
+        rank += 1;
+        newer = hit;
+      }
+      const date = hit.was
+        ? `${day(hit.event_at)} – ${newer ? day(Math.min(newer.event_at, newer.created_at)) : ""}`
+        : undefined;
+      return memoryRow(
+        hit,
+        { class: hit.was ? "was" : "" },
+        h("span", { class: "rank" }, hit.was ? "was" : String(rank)),
+        h(
+          "div",
+          { class: "body" },
+          excerpt(hit),
+          metaLine(hit, { date }),
+          hit.others ? h("span", { class: "meta" }, `and ${counted(hit.others, "passage")} of the same note`) : null,
+        ),
+        hit.was ? h("span", { class: "bars" }) : bars(candidates.get(hit.id), scale),
+        h("span", { class: "score" }, hit.was ? "" : hit.score.toFixed(2)),
+      );
+    });
+    fill(this.hits.list, rows);
+    const more = () => this.page.set({ all: "1" });
+    fill(this.rest, left ? button(`${count(left)} more, hardly related`, "", more, { class: "plain" }) : null);
+    this.hits.keep(this.drawnFor !== this.askedFor);
+    this.drawnFor = this.askedFor;
     if (isCompared) void this.compareWithNow(answer);
   }
 
@@ -486,23 +500,34 @@ class Search {
     );
   }
 
-  /** Draw why the selected hit is where it is, compared with the one above it. */
+  /** Draw why the selected hit is where it is, and how the list came to be. */
   drawWhy() {
-    const answer = this.answer;
     const id = this.hits.current();
+    const reasons = id ? this.why(id) : [];
+    if (!reasons.length || !this.answer) return fill(this.side);
+    const funnelPart = h("section", {}, h("h3", {}, "How the list came to be"), funnel(this.answer));
+    fill(this.side, ...reasons, funnelPart, this.otherMemory());
+  }
+
+  /**
+   * Return why a hit is where it is, compared with the one above it; nothing for what is no hit.
+   * @param {string} id
+   * @returns {import("../html.js").Children[]}
+   */
+  why(id) {
+    const { answer } = this;
     const hits = answer?.memories.filter((hit) => !hit.was) ?? [];
     const index = hits.findIndex((hit) => hit.id === id);
-    if (!answer?.trace || index < 0) return fill(this.why);
     const hit = hits[index];
     const above = hits[index - 1];
     const of = (/** @type {Hit | undefined} */ each) =>
-      answer.trace?.candidates.find((candidate) => candidate.id === each?.id);
+      answer?.trace?.candidates.find((candidate) => candidate.id === each?.id);
     const [mine, other] = [of(hit), of(above)];
-    if (!mine) return fill(this.why);
-    const words = answer.trace.words;
-    const lacks = words.filter((word) => !mine.holds.includes(word));
-    fill(
-      this.why,
+    if (!answer?.trace || !mine) return [];
+    const lacks = answer.trace.words.filter((word) => !mine.holds.includes(word));
+    const nearness =
+      mine.similarity === null ? "not known: no vector yet" : `close in meaning (${mine.similarity.toFixed(2)})`;
+    return [
       h("h2", {}, above ? `Hit ${index + 1}, against hit ${index}` : `Hit ${index + 1}`),
       h("p", {}, scoreWords(answer.ranker, hit.score), mine.why.length ? h("b", {}, ` ${sentence(mine.why)}`) : null),
       this.whyBars(mine, other, index, hit.score, above?.score),
@@ -515,14 +540,10 @@ class Search {
           {},
           h("b", {}, mine.holds.join(", ") || "none of its words"),
           lacks.length ? ` · lacks ${lacks.join(", ")}` : "",
-          mine.similarity === null
-            ? " · not known: no vector yet"
-            : ` · close in meaning (${mine.similarity.toFixed(2)})`,
+          ` · ${nearness}`,
         ),
       ),
-      h("section", {}, h("h3", {}, "How the list came to be"), funnel(answer)),
-      this.otherMemory(),
-    );
+    ];
   }
 
   /**

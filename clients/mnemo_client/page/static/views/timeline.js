@@ -343,14 +343,14 @@ class Timeline {
           h("span", { class: "month", style: { "grid-column": column + (row ? 1 : 0) } }, MONTHS[date.getMonth()]),
         );
       const level = limits.filter((least) => each >= least).length;
-      const isFuture = iso > today;
+      const isFuture = iso > today && !each;
       rows[row].push(
         h("span", {
           role: "gridcell",
           "data-day": isFuture ? null : iso,
           tabindex: -1,
           "aria-disabled": isFuture ? "true" : null,
-          "aria-label": `${LONG_DAY.format(date)}: ${isFuture ? "to come" : each ? memoriesText(each) : "none"}`,
+          "aria-label": `${LONG_DAY.format(date)}: ${each ? memoriesText(each) : isFuture ? "to come" : "none"}`,
           title: isFuture ? null : `${DAY_AND_MONTH.format(date)}: ${each ? count(each) : "none"}`,
           class: [
             isFuture ? "future" : `r${level}`,

@@ -275,7 +275,7 @@ class Topics {
   /** Memories that no topic has; null where that is not known. */
   get outside() {
     const numbers = this.page.status?.namespaces;
-    if (!numbers) return null;
+    if (!numbers || this.page.status?.notes.roots.length) return null; // a topic counts the passages of a note as one
     const { namespace } = this.page;
     const all =
       namespace === "*"

@@ -24,7 +24,7 @@ const CYCLES_SHOWN = 3;
 const LAYERS = [
   ["buffer", "Buffer", "what came in lately; 200 a namespace at most"],
   ["working", "Working", "what is in use; forgets nothing"],
-  ["core", "Core", "what an agent is always told"],
+  ["core", "Core", "kept for good, and told to agents first"],
   ["archive", "Archive", "found when asked for, ranked lower, never told"],
 ];
 
@@ -296,7 +296,7 @@ class Column {
             { title: "this daemon does not say what its next cycle would do with each memory" },
             "see Preview in full",
           )
-        : h("b", {}, parts.join(", ") || "nobody moves"),
+        : h("b", {}, parts.join(", ") || "nothing moves"),
     );
     this.stays = total - (leaves ?? 0);
     this.leaves = leaves;
@@ -409,7 +409,7 @@ class Column {
 const EMPTY = {
   buffer: "Nothing waits here. What is remembered comes in here first.",
   working: "Nothing is in use yet. What is recalled often, and notes, come here.",
-  core: "An agent is told nothing by itself yet. Pin what it must always know (p), or let cycles lift what is used.",
+  core: "Nothing is kept for good yet. Pin what an agent must always know (p), or let cycles lift what is used.",
   archive: "Nothing has faded yet.",
 };
 
