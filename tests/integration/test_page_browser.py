@@ -109,7 +109,7 @@ def test_of_many_memories_few_are_loaded(browser: Browser) -> None:
     browser.go("#/search?ns=reference&q=garbage+collection+of+weak+references")
     browser.until(lambda: len(browser.all(".hit")) == 20, "no hits")
     browser.sees(f"{MEMORIES // 1000},0", "#nav footer")
-    browser.press("\ue00c", "j", "j")
+    browser.press("j", "j")
     browser.until(lambda: browser.texts(".hit[aria-selected=true] .rank") == ["3"], "not the third")
     browser.press("\n")
     browser.one(".card .versions li")
@@ -134,7 +134,7 @@ def test_what_is_typed_stays_in_the_field_while_a_card_is_open(browser: Browser,
 
 
 def test_a_new_question_selects_its_first_hit(browser: Browser) -> None:
-    browser.press("\ue00c", "j", "j")
+    browser.press("j", "j")
     search(browser, "where is the spare key")
     browser.sees("Ines", ".hit")
     browser.until(lambda: browser.texts(".hit[aria-selected=true] .rank") == ["1"], "another hit is selected")
