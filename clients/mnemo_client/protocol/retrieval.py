@@ -163,7 +163,7 @@ class GroupSums(AnswerBody):
     word: float | None = None  # the words of the question that it has
     sense: float | None = None  # how near its meaning is
     text: float | None = None  # what kind of text it is, who wrote it, how much it matters
-    near: float | None = None  # what stands beside it in its session or note
+    near: float | None = None  # its neighbours in its session or note
     time: float | None = None  # when it happened
     equal: float = 0.0
 

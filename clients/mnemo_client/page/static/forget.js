@@ -92,7 +92,7 @@ function question(page, memory, plan, dialog, place) {
       "p",
       { class: "meta" },
       "This cannot be undone. ",
-      memory.note ? "The text also stands in your file, which stays as it is." : "",
+      memory.note ? "The text is also in your file, which is not changed." : "",
     ),
     h(
       "form",

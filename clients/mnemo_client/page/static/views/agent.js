@@ -281,7 +281,7 @@ class AgentView {
       return emptyState("Nothing is put before this prompt", why);
     }
     return emptyState(
-      "An agent would be told nothing here",
+      "An agent would get nothing here",
       `There is nothing in core or recent of ${namespace} or default. Pin what an agent must always know (p on a memory), or let cycles lift what is used.`,
       commandLine("Let your agents ask and remember:", "mnemo setup claude-code"),
       commandLine("Remember something:", "mnemo add 'Never deploy on a Friday.'"),

@@ -357,7 +357,7 @@ class MemoryMap {
         ? h(
             "p",
             { class: "note-line", role: "status" },
-            "The map was drawn anew: things lie elsewhere on it. ",
+            "The map was drawn again: points have other places. ",
             button(
               "Use the new one",
               "",

@@ -28,7 +28,7 @@ const GROUP_WORDS = {
   word: "in common",
   sense: "close in meaning",
   text: "reads like an answer",
-  near: "what stands beside",
+  near: "what is next to it",
   time: "newer or older",
 };
 

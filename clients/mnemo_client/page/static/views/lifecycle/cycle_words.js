@@ -35,7 +35,7 @@ export const COUNTS = [
   ["distil", (number) => `${counted(number, "summary", "summaries")} written`],
   ["delete", (number) => `${count(number)} to the trash`],
   ["tag", (number) => `${count(number)} tagged`],
-  ["retagged", (number) => `${count(number)} tagged anew`],
+  ["retagged", (number) => `${count(number)} tagged again`],
   ["proposed", (number) => `${counted(number, "proposal")} for you`],
 ];
 

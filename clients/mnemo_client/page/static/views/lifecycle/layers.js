@@ -24,8 +24,8 @@ const CYCLES_SHOWN = 3;
 const LAYERS = [
   ["buffer", "Buffer", "what came in lately; 200 a namespace at most"],
   ["working", "Working", "what is in use; forgets nothing"],
-  ["core", "Core", "kept for good, and told to agents first"],
-  ["archive", "Archive", "found when asked for, ranked lower, never told"],
+  ["core", "Core", "kept for good, and given to agents first"],
+  ["archive", "Archive", "found when asked for, ranked lower, never given unasked"],
 ];
 
 /**

@@ -16,9 +16,9 @@ const TRUST_ORDER = ["tool", "import", "agent", "note", "user"];
 
 /** @type {Record<string, string>} what the result of an action is, in words */
 const RESULTS = {
-  promote: "It moves to core, which an agent is always told.",
-  demote: "It moves to working: found when asked for, not told.",
-  archive: "It moves to the archive: found when asked for, ranked lower, never told.",
+  promote: "It moves to core, which an agent always gets.",
+  demote: "It moves to working: found when asked for, not given unasked.",
+  archive: "It moves to the archive: found when asked for, ranked lower, never given unasked.",
   delete: "It moves to the trash.",
   merge: "B stands, with what A had.",
   absorb: "B stands; A is hidden behind it.",

@@ -107,7 +107,7 @@ async function use(page, model, answer) {
   await page.write(async () => {
     await call("POST /v1/models/use", { name: model.name });
     return {
-      text: `In use: ${model.name}${model.role === "embedding" ? "; vectors are computed anew in the background" : ""}`,
+      text: `In use: ${model.name}${model.role === "embedding" ? "; vectors are computed again in the background" : ""}`,
       undo: former ? () => call("POST /v1/models/use", { name: former }) : null,
     };
   });
