@@ -27,6 +27,7 @@ from mnemo_client.server_place import ServerRecord as ServerRecord
 
 HOST = "127.0.0.1"
 BODY_BYTES_MAX = 1 << 20  # as the daemon's own
+PORT_MAX = 65_535
 CLOSE_SECONDS = 5.0  # for requests under way when the server ends
 IDLE_CHECK_SECONDS = 1.0
 _ESTABLISHED = 1  # a state of a connection, as Linux numbers them
@@ -39,6 +40,8 @@ Accepts = Callable[[web.Request], bool]
 
 def bind(port: int) -> socket.socket:
     """Return a socket that is bound to the port of 127.0.0.1; 0: to a free one. Raises UsageError."""
+    if not 0 <= port <= PORT_MAX:
+        raise UsageError(f"{port} is not a port", f"choose one from 1 to {PORT_MAX} with --port, or 0 for a free one")
     bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

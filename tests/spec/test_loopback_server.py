@@ -120,3 +120,9 @@ def test_a_connection_whose_program_has_closed_it_is_nobodys() -> None:
 
     says_who = sys.platform == "linux"  # elsewhere the kernel does not
     assert asyncio.run(users()) == (os.geteuid() if says_who else None, None)
+
+
+@pytest.mark.parametrize("port", [-1, 65_536, 99_999])
+def test_a_number_that_is_no_port_is_refused(port: int) -> None:
+    with pytest.raises(UsageError, match=f"{port} is not a port"):
+        loopback.bind(port)
