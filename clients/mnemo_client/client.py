@@ -98,6 +98,13 @@ class OperationMethods:
     review = Call(operations.REVIEW)
     decide = CallOn(operations.DECIDE)
 
+    sync_status = Call(operations.SYNC_STATUS)
+    share = Call(operations.SHARE)
+    leave = Call(operations.LEAVE)
+    exchange_changes = Call(operations.EXCHANGE)
+    invite = Call(operations.INVITE)
+    remove_device = Call(operations.REMOVE_DEVICE)
+
     health = Call(operations.HEALTH)
     status = Call(operations.STATUS)
     config = Call(operations.CONFIG)

@@ -28,6 +28,7 @@ RENAME_TOPIC = "rename topic"
 # The beginning of the meta values with the names that a person gave to topics; the id of a topic stands behind it.
 TOPIC_NAME = "topic name "
 FACTS = "facts"
+SYNC = "sync"
 
 # Operations that may change records without versions alone, and that undo takes back by what the journal says of them
 OF_RECORDS = frozenset({FACTS, REVIEW, RENAME_TOPIC})
@@ -56,12 +57,13 @@ BY_TOPIC_NODES = Author("topic nodes")
 BY_SESSIONS = Author("sessions")
 BY_LIFECYCLE = Author("lifecycle")
 BY_RECALL = Author("recall", is_activity=True)
+BY_SYNC = Author("sync")  # what follows from merging the changes of another device
 BY_SHOWN = Author("shown")  # writes down in which answers memories were handed out
 BY_ERASURE = Author(PURGE)  # one that resumes by itself
 
 AUTHORS = {author.name: author for author in (
     BY_NOTES, BY_INTAKE, BY_TRASH, BY_EXPIRY, BY_REPAIR, BY_DOCTOR, BY_LLM, BY_TOPICS,
-    BY_TOPIC_NODES, BY_SESSIONS, BY_LIFECYCLE, BY_RECALL, BY_SHOWN, BY_ERASURE,
+    BY_TOPIC_NODES, BY_SESSIONS, BY_LIFECYCLE, BY_RECALL, BY_SHOWN, BY_ERASURE, BY_SYNC,
 )}  # fmt: skip
 
 

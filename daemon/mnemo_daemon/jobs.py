@@ -28,6 +28,7 @@ INDEX_CHECK_SECONDS = 600.0
 MODEL_SECONDS = 3.0  # between two looks whether a model has been installed
 IDLE_MODEL_SECONDS = 10.0
 DAILY_SECONDS = 3600.0
+SYNC_SECONDS = 5.0
 
 
 def jobs_of(s: Services) -> tuple[Job, ...]:
@@ -52,10 +53,14 @@ def _jobs_of_memories(s: Services) -> tuple[Job, ...]:
         ),
         Job("insert_merge", "Write one text of two that were merged when the later one came.",
             _when(s.insert_merger.is_due), s.insert_merger.run_slice, "one call of the model", is_heavy=True),
+        Job("sync", "Exchange changes with the other devices that share the memory.",
+            lambda now, state: Interval(SYNC_SECONDS)(now, state) and s.sync.is_due(), s.sync.run_slice,
+            "all that is new"),
         Job("erasure", "Finish an erasure that was interrupted.", _when(lambda: bool(s.erasure.pending)),
             _once(s.erasure.resume_if_due), "one erasure"),
         Job("consolidation", "Consolidate memories: a cycle after activity, every `lifecycle.interval_minutes`.",
-            _when(s.consolidation.is_due), s.consolidation.run_slice, "0.5 seconds of one step", is_heavy=True),
+            _when(lambda: s.sync.runs_cycles() and s.consolidation.is_due()), s.consolidation.run_slice,
+            "0.5 seconds of one step", is_heavy=True),
         Job("compression", "Summarize the oldest conversations of whoever has many, and lift old items to profiles.",
             Interval(COMPRESSION_SECONDS), s.compression.run_slice, "one session, or the items of one user",
             is_heavy=True),

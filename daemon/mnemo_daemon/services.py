@@ -62,6 +62,7 @@ from mnemo_daemon.sessions.tiered_recall import TieredRecall
 from mnemo_daemon.sessions.turn_review import TurnReview
 from mnemo_daemon.sessions.turn_tiers import TurnTiers
 from mnemo_daemon.settings import Configuration, Settings
+from mnemo_daemon.sync.sync_service import SyncService
 from mnemo_daemon.transfer.store_export import USER, MarkdownExport, NamespaceTopic
 from mnemo_store.disk import Disk
 from mnemo_store.indexes.attributes import MemoryFilter
@@ -107,6 +108,7 @@ class Services:
     compression: Compression
     moves: MemoryMoves
     erasure: Erasure
+    sync: SyncService
     consolidation: Consolidation
     review_queue: ReviewQueue
     forecasts: Forecasts
@@ -262,6 +264,8 @@ class Services:
         )  # fmt: skip
         self.moves = MemoryMoves(store, self.memories)
         self.erasure = Erasure(store, self.disk, self.embedding.spaces, self._purge_views)
+        self.sync = SyncService(store, self.disk, self.erasure.erase)
+        store.on_commit(self.sync.on_commit)
         self.consolidation = Consolidation(
             store, self.views, self.indexing, self.embedding, self.llm_tasks, self.topic_trees,
             lambda: self.settings.lifecycle, self.priority, time.monotonic, self._profile_of,
@@ -348,6 +352,7 @@ class Services:
             self.recall.close()
             self.extraction.close()
             self.turn_review.close()
+            self.sync.close()
             self.consolidation.close()
             self.topic_trees.close()
             self.ingest.close()

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,6 +30,7 @@ from mnemo_store.records import (
     PutMemory,
     PutMeta,
     PutUsage,
+    PutVersion,
     TrashEntry,
     TurnPair,
     Usage,
@@ -200,7 +202,11 @@ class Snapshot(abc.ABC):
         return self.size(MEMORIES)
 
     def versions(self, memory_id: str) -> list[StoredMemory]:
-        """Every version that is kept, the current one last."""
+        """Every kept version that was current here, the current one last."""
+        return [stored for stored in self.all_versions(memory_id) if not stored.memory.overruled]
+
+    def all_versions(self, memory_id: str) -> list[StoredMemory]:
+        """Every version that is kept, the current one last; also those of other devices that were overruled."""
         found, current = self.under(VERSIONS, memory_id), self.stored(memory_id)
         return [*found, current] if current else found
 
@@ -341,6 +347,10 @@ class StateWriter(Snapshot):
                     if number_before is not None:
                         touched[memory_id] = TouchedMemory(number_before, None, None, dropped=True)
                     changed[memory_id] = None
+                case PutVersion(data=memory):
+                    value = self._memory_value(StoredMemory(seq, memory), index, b"", b"")
+                    self._put("versions", id_key(memory.id) + seq_key(seq), self._version_value(value))
+                    changed[memory.id] = None
                 case PutUsage(data=usage):
                     self.put(USAGE, usage)
                     before = touched.get(usage.id)
@@ -355,8 +365,7 @@ class StateWriter(Snapshot):
                     else:
                         self.drop(table, change)
         ids = tuple(changed)
-        named = ChangeEntry(at=entry.at, by=entry.by, group=entry.group, what=entry.what, ids=ids, used=tuple(used))
-        self.put_entry(seq, named)
+        self.put_entry(seq, msgspec.structs.replace(entry, ids=ids, used=tuple(used)))
         return list(touched.values())
 
     def put(self, table: Table[R], record: R) -> None:

@@ -28,7 +28,7 @@ LifecycleAction = Literal[
 ]
 DecisionStatus = Literal["apart", "proposed", "rejected", "done"]
 
-FORMAT = 1  # of all that is kept: whatever changes a record, a default or a table raises it. store/docs/format.md
+FORMAT = 2  # of all that is kept: whatever changes a record, a default or a table raises it. store/docs/format.md
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 CATEGORIES: tuple[Category, ...] = get_args(Category)
@@ -129,6 +129,7 @@ class Memory(Record, frozen=True):
     note: NotePlace | None = None
     turn: ConversationTurn | None = None
     state: State = "active"
+    overruled: bool = False  # only in the history: another device's version, which was never current here. SPEC 21
 
 
 class Usage(Record, frozen=True):
@@ -328,6 +329,31 @@ class Showing(Record, frozen=True):
     rank: int = 1  # of the memory in the answer, from 1
 
 
+class DeviceUsage(Record, frozen=True):
+    """The part that one device has in the usage of a memory: counts are added over the devices. SPEC 21"""
+
+    id: str
+    device: str
+    clock: int  # ms: of the device's last change; the latest has the strength
+    access_count: int = 0
+    repetition_count: int = 0
+    last_accessed: int = 0  # ms; 0: never
+    strength: float = 0.5
+    strength_epoch: int = 0
+    person_at: int = 0  # ms; 0: never
+
+
+class RecordClock(Record, frozen=True):
+    """The last change of a record that has no versions, or of one that was removed: later changes of other devices win.
+    Kept from the moment on at which the store is shared. SPEC 21"""
+
+    name: str  # table and key of the record
+    clock: int  # ms: the hybrid logical clock of the change
+    device: str = ""  # that made it; "": this one
+    origin: int = 0  # its number at that device
+    is_removed: bool = False
+
+
 class UsageChange(Record, frozen=True):
     """The usage of a memory before and after a change."""
 
@@ -425,6 +451,12 @@ class DropMemory(Record, frozen=True, tag_field="record_type", tag="memory_dropp
     """
 
     id: str
+
+
+class PutVersion(Record, frozen=True, tag_field="record_type", tag="overruled_version"):
+    """Adds to the history of a memory a version of another device that does not become current."""
+
+    data: Memory
 
 
 class PutUsage(Record, frozen=True, tag_field="record_type", tag="usage"):
@@ -573,6 +605,23 @@ class DropShowing(Record, frozen=True, tag_field="record_type", tag="showing_dro
     memory: str
 
 
+class PutDeviceUsage(Record, frozen=True, tag_field="record_type", tag="device_usage"):
+    data: DeviceUsage
+
+
+class DropDeviceUsage(Record, frozen=True, tag_field="record_type", tag="device_usage_dropped"):
+    id: str
+    device: str
+
+
+class PutRecordClock(Record, frozen=True, tag_field="record_type", tag="record_clock"):
+    data: RecordClock
+
+
+class DropRecordClock(Record, frozen=True, tag_field="record_type", tag="record_clock_dropped"):
+    name: str
+
+
 class PutMeta(Record, frozen=True, tag_field="record_type", tag="meta"):
     """A named fact about the whole store: the model in use, the epoch."""
 
@@ -581,11 +630,12 @@ class PutMeta(Record, frozen=True, tag_field="record_type", tag="meta"):
 
 
 Change = (
-    PutMemory | DropMemory | PutUsage | PutTrash | DropTrash | PutEdge | DropEdge
+    PutMemory | DropMemory | PutVersion | PutUsage | PutTrash | DropTrash | PutEdge | DropEdge
     | PutNote | DropNote | PutRoot | DropRoot | PutSkip | DropSkip | PutErasedText | DropErasedText | PutMeta
     | PutLlmCall | DropLlmCall | PutFact | DropFact | PutExtraction | DropExtraction
     | PutSession | DropSession | PutTurnPair | DropTurnPair | PutTopicNode | DropTopicNode
     | PutNodeEdge | DropNodeEdge | PutCycle | DropCycle | PutDecision | DropDecision | PutShowing | DropShowing
+    | PutDeviceUsage | DropDeviceUsage | PutRecordClock | DropRecordClock
 )  # fmt: skip
 
 
@@ -598,6 +648,9 @@ class ChangeEntry(Record, frozen=True):
     ids: tuple[str, ...] = ()  # memories whose record changed, deletions included
     used: tuple[str, ...] = ()  # memories whose usage changed
     what: str = ""  # the operation, as a person would name it: "add", "edit", "rm", "notes"
+    clock: int = 0  # ms: hybrid logical clock, never earlier than what its device knew; 0: `at`. SPEC 21
+    device: str = ""  # that made the change; "": this one
+    origin: int = 0  # the seq that it has there; 0: this one
 
 
 def default_decay_rate(layer: Layer, kind: Kind) -> float:

@@ -20,8 +20,10 @@ from mnemo_store.records import (
     Change,
     ChangeEntry,
     Cycle,
+    DeviceUsage,
     DropCycle,
     DropDecision,
+    DropDeviceUsage,
     DropEdge,
     DropErasedText,
     DropExtraction,
@@ -30,6 +32,7 @@ from mnemo_store.records import (
     DropMemory,
     DropNodeEdge,
     DropNote,
+    DropRecordClock,
     DropRoot,
     DropSession,
     DropShowing,
@@ -49,6 +52,7 @@ from mnemo_store.records import (
     PendingExtraction,
     PutCycle,
     PutDecision,
+    PutDeviceUsage,
     PutEdge,
     PutErasedText,
     PutExtraction,
@@ -58,6 +62,7 @@ from mnemo_store.records import (
     PutMeta,
     PutNodeEdge,
     PutNote,
+    PutRecordClock,
     PutRoot,
     PutSession,
     PutShowing,
@@ -66,6 +71,7 @@ from mnemo_store.records import (
     PutTrash,
     PutTurnPair,
     PutUsage,
+    RecordClock,
     Session,
     Showing,
     Skip,
@@ -374,10 +380,18 @@ SHOWINGS: Table[Showing] = Table(
     problems=_not_below_zero("its time or its rank", "at", "rank"), texts=None,
 )  # fmt: skip
 
+DEVICE_USAGES: Table[DeviceUsage] = Table(
+    "device_usages", "usage on a device", DeviceUsage, Key(_ID, ("device", "text"), mark=b">"), PutDeviceUsage,
+    DropDeviceUsage, parents=_OF_A_MEMORY, texts=None,
+)  # fmt: skip
+RECORD_CLOCKS: Table[RecordClock] = Table(
+    "record_clocks", "clock of a record", RecordClock, Key(("name", "text")), PutRecordClock, DropRecordClock,
+    problems=_not_below_zero("its clock", "clock", "origin"), texts=None,
+)  # fmt: skip
 _OF_MEMORIES: tuple[Table[Any], ...] = (MEMORIES, VERSIONS, CHANGES, USAGE)
 _OTHERS: tuple[Table[Any], ...] = (
     TRASH, EDGES, NOTES, ROOTS, SKIPS, FORGOTTEN, LLM_CALLS, FACTS, EXTRACTIONS, SESSIONS, TOPIC_NODES, TURN_PAIRS,
-    NODE_EDGES, CYCLES, DECISIONS, SHOWINGS,
+    NODE_EDGES, CYCLES, DECISIONS, SHOWINGS, DEVICE_USAGES, RECORD_CLOCKS,
 )  # fmt: skip
 TABLES: tuple[Table[Any], ...] = (*_OF_MEMORIES, *_OTHERS, META)
 

@@ -19,6 +19,7 @@ from mnemo_client.protocol import (
     retrieval,
     sessions,
     status,
+    synchronisation,
 )
 from mnemo_client.protocol.primitives import NoFields, ScopedPageQuery, ScopedRequest
 
@@ -344,6 +345,25 @@ RESET = Operation(
 COMPACT = Operation(
     "POST", "/v1/compact", "Compact the store, and delete history beyond `history.keep`", maintenance.CompactAnswer,
     maintenance.CompactRequest, for_person=True, is_long=True)
+
+SYNC_STATUS = Operation(
+    "GET", "/v1/sync", "Report whether and with which devices the memory is shared", synchronisation.SyncAnswer,
+    NoFields, for_person=True, for_owner=True)
+SHARE = Operation(
+    "POST", "/v1/sync", "Share the memory through a folder", synchronisation.SyncAnswer, synchronisation.SyncRequest,
+    for_person=True, for_owner=True, is_long=True)
+LEAVE = Operation(
+    "DELETE", "/v1/sync", "Share the memory no more; everything stays here", synchronisation.SyncAnswer, NoFields,
+    for_person=True, for_owner=True)
+EXCHANGE = Operation(
+    "POST", "/v1/sync/exchange", "Exchange changes with the other devices now", synchronisation.SyncAnswer, NoFields,
+    for_person=True, for_owner=True, repeatable=True, is_long=True)
+INVITE = Operation(
+    "POST", "/v1/sync/invite", "Return a pairing code for another device", synchronisation.PairingAnswer, NoFields,
+    for_person=True, for_owner=True, repeatable=True)
+REMOVE_DEVICE = Operation(
+    "POST", "/v1/sync/remove", "Read a device no more, and replace the key of the folder",
+    synchronisation.PairingAnswer, synchronisation.RemoveDeviceRequest, for_person=True, for_owner=True)
 
 # The daemon
 

@@ -30,6 +30,7 @@ from mnemo_daemon.api.run_routes import RunsApi
 from mnemo_daemon.api.session_routes import SessionsApi
 from mnemo_daemon.api.state_routes import StateApi
 from mnemo_daemon.api.status_report import StatusReport
+from mnemo_daemon.api.sync_routes import SyncApi
 from mnemo_daemon.api.timeline_routes import TimelineApi
 from mnemo_daemon.api.topic_routes import TopicsApi
 from mnemo_daemon.api.transfer_routes import TransferApi
@@ -61,7 +62,7 @@ class Api:
             HistoryApi(services, workers), TransferApi(services), MaintenanceApi(services), self._erasure,
             runs, GraphApi(services, workers), LifecycleApi(services, workers),
             ProfilesApi(services, workers), ConversationApi(services, workers, recall, ingest),
-            FactsApi(services, workers),
+            FactsApi(services, workers), SyncApi(services, workers),
             TopicsApi(services, workers), TimelineApi(services, workers),
             MetricsApi(services, workers, report),
             EventsApi(services, workers, report),

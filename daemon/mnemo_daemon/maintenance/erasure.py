@@ -111,7 +111,7 @@ class Erasure:
     def _versions(self, ids: Iterable[str]) -> Iterator[Memory]:
         for memory_id in ids:
             with self._store.snapshot() as snapshot:
-                yield from (stored.memory for stored in snapshot.versions(memory_id))
+                yield from (stored.memory for stored in snapshot.all_versions(memory_id))
 
     def erase(
         self, ids: Sequence[str], by: str, *, quoting: bool = False, everywhere: bool = False,

@@ -156,7 +156,7 @@ def _drop(
     is_wanted: Callable[[Memory], bool],
     listing: Mapping[str, Sequence[str]],
 ) -> WriteResult[Sequence[Memory]]:
-    found = {memory_id: [stored.memory for stored in snapshot.versions(memory_id)] for memory_id in ids}
+    found = {memory_id: [stored.memory for stored in snapshot.all_versions(memory_id)] for memory_id in ids}
     going = {memory_id: versions for memory_id, versions in found.items() if versions and is_wanted(versions[-1])}
     changes: list[Change] = []
 

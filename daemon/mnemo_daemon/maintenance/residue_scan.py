@@ -185,7 +185,7 @@ def _kept_versions(store: Store) -> Iterator[list[Memory]]:
     return walk(
         store,
         lambda snapshot, *at: snapshot.memories(*at),
-        lambda snapshot, memories: [each.memory for memory in memories for each in snapshot.versions(memory.id)],
+        lambda snapshot, memories: [each.memory for memory in memories for each in snapshot.all_versions(memory.id)],
         MEMORIES_AT_ONCE,
     )
 

@@ -83,7 +83,8 @@ class History:
         memory_id = self._memories.resolve(text, caller)
         behind = _number(cursor) if cursor else None
         with self._store.snapshot() as snapshot:
-            seen = [stored for stored in reversed(snapshot.versions(memory_id)) if is_visible(stored.memory, caller)]
+            kept = snapshot.all_versions(memory_id)[::-1]
+            seen = [stored for stored in kept if is_visible(stored.memory, caller)]
             rows = [stored for stored in seen if behind is None or stored.seq < behind]
             versions = [_version(snapshot, stored) for stored in rows[:limit]]
         return versions, str(versions[-1].seq) if len(rows) > limit else ""

@@ -177,7 +177,7 @@ class RevertService:
         """The changes that somebody made and nobody took back, newest first: for an agent, its own."""
         taken: set[int] = set()
         for number, entry in self._history.changes(max(0, self._store.seq - REVERT_SEARCH)):
-            if number in taken or not author_of(entry.by).is_asked_for:
+            if number in taken or entry.device or not author_of(entry.by).is_asked_for:
                 continue
             if undoes := timeline.undone_seqs(entry.what):
                 taken |= undoes

@@ -26,11 +26,12 @@ from typing import Any, NamedTuple
 
 import lmdb
 
-from mnemo_store.backend import StateTransaction, StateWriter
+from mnemo_store.backend import Snapshot, StateTransaction, StateWriter
 from mnemo_store.codec import Position
 from mnemo_store.commit.commit_publisher import Commit, CommitPublisher
-from mnemo_store.commit.write_queue import Write, WriteQueue, WriteReceipt
+from mnemo_store.commit.write_queue import Write, WriteQueue, WriteReceipt, WriteResult
 from mnemo_store.database.environment import CALLER_ERRORS, is_full
+from mnemo_store.device_clock import DEVICES, next_clock, stamped_changes
 from mnemo_store.errors import DiskFull, LockLoss, StoreError, UnknownOutcome, WriteFailure
 from mnemo_store.journal.line_codec import JournalLine, SealedLine, seal_readable
 from mnemo_store.records import is_long_term
@@ -269,13 +270,24 @@ def _decide_one(writing: StateWriter, write: Write, end: Position) -> _DecidedWr
     decided = write.decide(writing)
     if not decided.changes:
         return _DecidedWrite(write, WriteReceipt(0, decided.result))
-    seq, changes = end[0] + 1, tuple(decided.changes)
-    line = JournalLine(seq, writing.now, write.by, end, changes, what=decided.what, group=decided.group)
+    line = journal_line(writing, decided, write.by, end)
     sealed = seal_readable(line)  # what could not be read back is refused here, not lost later
-    touched = writing.apply(changes, seq, line.entry())
+    touched = writing.apply(line.changes, line.seq, line.entry())
     return _DecidedWrite(
-        write, WriteReceipt(seq, decided.result), Commit(seq, line.at, tuple(touched), changes), sealed,
-        any(map(is_long_term, changes)),
+        write, WriteReceipt(line.seq, decided.result), Commit(line.seq, line.at, tuple(touched), line.changes), sealed,
+        any(map(is_long_term, line.changes)),
+    )  # fmt: skip
+
+
+def journal_line(writing: Snapshot, decided: WriteResult[Any], by: str, end: Position) -> JournalLine:
+    """The line of a decided transaction after `end`, with its clock where the store is shared. SPEC 21"""
+    seq, changes, at, clock = end[0] + 1, tuple(decided.changes), writing.now, decided.clock
+    if not decided.device and writing.meta(DEVICES):
+        clock = clock or next_clock(writing, at)
+        changes = stamped_changes(writing, changes, seq, clock)
+    return JournalLine(
+        seq, at, by, end, changes, what=decided.what, group=decided.group,
+        clock=clock if clock != at else 0, device=decided.device, origin=decided.origin,
     )  # fmt: skip
 
 

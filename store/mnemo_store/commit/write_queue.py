@@ -29,6 +29,9 @@ class WriteResult(NamedTuple, Generic[T]):
     result: T
     what: str = ""  # the operation as a person names it: "add", "edit", "rm"
     group: str = ""  # marks writes that are undone together
+    clock: int = 0  # ms: of a change that belongs behind what it follows from, or of another device; 0: now
+    device: str = ""  # that made the change; "": this one
+    origin: int = 0  # its number there
 
 
 class WriteReceipt(NamedTuple, Generic[T]):

@@ -16,7 +16,9 @@ BACKUPS_FOLDER = "backups"
 
 # Changes the rows of a database to what a replay of the journal, whose lines stay, gives in the next format.
 Migration = Callable[[TableWriter], object]
-MIGRATIONS: tuple[Migration, ...] = ()  # from format 1 to 2, from 2 to 3, …; FORMAT is one more than there are
+MIGRATIONS: tuple[Migration, ...] = (
+    lambda _: None,
+)  # from format 1 to 2, from 2 to 3, …; FORMAT is one more than there are
 
 
 def copy_before_migration(folder: Path, stored: int, wanted: int, disk: Disk, now: int) -> Path:

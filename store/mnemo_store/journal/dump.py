@@ -264,8 +264,12 @@ class _DumpWriter:
         if current is None or (self._keep is not None and not self._keep(current.memory)):
             return
         memory_id = current.memory.id
-        for version in self._snapshot.versions(memory_id) if self._history else ():
-            if version.seq < current.seq and (self._keep is None or self._keep(version.memory)):
+        for version in self._snapshot.all_versions(memory_id) if self._history else ():
+            if (
+                version.seq <= self._seq
+                and version.seq != current.seq
+                and (self._keep is None or self._keep(version.memory))
+            ):
                 yield VersionRow(seq=version.seq, data=version.memory)
         number = self._snapshot.number(memory_id)
         if number is None:

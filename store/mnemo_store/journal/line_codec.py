@@ -22,10 +22,16 @@ class JournalLine(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     changes: tuple[Change, ...]
     what: str = ""
     group: str = ""
+    clock: int = 0
+    device: str = ""
+    origin: int = 0
 
     def entry(self) -> ChangeEntry:
         """The row of `changes` for this transaction, to which applying it adds the ids."""
-        return ChangeEntry(at=self.at, by=self.by, group=self.group, what=self.what)
+        return ChangeEntry(
+            at=self.at, by=self.by, group=self.group, what=self.what, clock=self.clock, device=self.device,
+            origin=self.origin,
+        )  # fmt: skip
 
 
 class SegmentHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -242,7 +242,7 @@ def memories_with_text(store: Store, forgotten: dict[str, dict[str, ErasedText]]
         with store.snapshot() as snapshot:
             memories = snapshot.memories(after, READ_SLICE)
             for memory in memories:
-                texts = {stored.memory.content for stored in snapshot.versions(memory.id)}
+                texts = {stored.memory.content for stored in snapshot.all_versions(memory.id)}
                 if any(skip_hash(salt, text) in hashes for salt, hashes in forgotten.items() for text in texts):
                     found.append(memory.id)
         if len(memories) < READ_SLICE:

@@ -7,13 +7,15 @@ import itertools
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
+import msgspec
+
 from mnemo_store.codec import NO_CHANGES, Position
 from mnemo_store.database.environment import Database, UnreadableRow
 from mnemo_store.database.table_access import TableWriter
 from mnemo_store.errors import WriteFailure
 from mnemo_store.journal import dump
 from mnemo_store.journal.journal import Journal, LocatedLine
-from mnemo_store.journal.line_codec import JournalLine, seal
+from mnemo_store.journal.line_codec import seal
 from mnemo_store.records import is_long_term
 
 GROUP_WRITES_MAX = 64  # writes of one commit group at most [SPEC 3.5]
@@ -132,7 +134,7 @@ class JournalReplayer:
         first_seq, lines = end[0] + 1, []
         for seq, read in enumerate(unordered, first_seq):
             was = read.line
-            sealed = seal(JournalLine(seq, was.at, was.by, end, was.changes, what=was.what, group=was.group))
+            sealed = seal(msgspec.structs.replace(was, seq=seq, prev=end))
             lines.append((sealed, any(map(is_long_term, was.changes))))
             end = (seq, sealed.sum)
         self._journal.append(lines, first_seq)

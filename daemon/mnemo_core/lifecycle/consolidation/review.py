@@ -149,6 +149,9 @@ def approved_operation(state: CycleState, decision: LifecycleDecision, text: str
     first, *others = state.subject(ids_of(decision))
     action, reason = decision.action, decision.reason
     match action:
+        case "merge" if not others:  # the words of another version of the memory
+            after = replace(first, content=text, version=first.version + 1, modified_at=state.now)
+            operation = CycleOperation(action, (first.id,), (PutMemory(data=after),), reason)
         case "merge":
             operation = merge_operation(state, first, others[0], text or first.content, reason)
         case "supersede":

@@ -1,0 +1,552 @@
+"""Synchronisation: shares this store's changes through a folder that several devices have, and merges theirs. SPEC 21
+
+What is shared: `mnemo_core.sharing`. How it lies in the folder: `segments`. Every step can be repeated: an entry that
+is known changes nothing, and the place up to which a device was read is written after its entries were merged.
+"""
+
+import contextlib
+import logging
+import platform
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from mnemo_core.sharing.merge import Divergence, MergeResult, adjust, lost_words, merge_entry, own_part
+from mnemo_core.sharing.shared_entry import (
+    CONFLICT_REASON,
+    KnownEntries,
+    SharedEntry,
+    decode_entry,
+    encode_entry,
+    epoch_entry,
+    memory_entries,
+    record_entry,
+    removal_entry,
+    shared_entry,
+)
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.history_names import BY_SYNC, SYNC
+from mnemo_daemon.sync import group_keys
+from mnemo_daemon.sync.group_keys import GroupKey
+from mnemo_daemon.sync.segments import START, FolderAhead, Position, SegmentWriter, end_of, read_entries
+from mnemo_daemon.sync.shared_folder import device_names
+from mnemo_daemon.table_walk import walk_table
+from mnemo_store.backend import Snapshot
+from mnemo_store.batches import batched
+from mnemo_store.device_clock import DEVICES, SHARED_TABLES, OwnDevices
+from mnemo_store.disk import Disk
+from mnemo_store.records import (
+    DropMemory,
+    LifecycleDecision,
+    PutDecision,
+    PutDeviceUsage,
+    PutMeta,
+    decision_digest,
+)
+from mnemo_store.store import Commit, Store, WriteResult
+from mnemo_store.tables import MEMORIES, RECORD_CLOCKS, Table
+
+STATE_FILE, KEY_FILE = "sync/state.json", "sync/key"
+WAITING_CHANGES_MAX = 20_000  # transactions that are held for the folder; of more, the store is read
+READ_BYTES = 256 << 10  # of entries that are read before their place is written down
+MERGED_TOGETHER = 64  # entries whose writes wait for one commit
+USAGE_TOGETHER = 200  # memories whose usage is written in one transaction
+CLOCK_AHEAD_MAX_MS = 25 * 3_600_000  # a change that claims to be from later than this is not taken
+
+log = logging.getLogger("mnemo.sync")
+
+
+class SyncState(msgspec.Struct):
+    """What this device knows of the exchange; kept next to the store."""
+
+    folder: str
+    name: str  # of this device, for people
+    device: str
+    sent: int = 0  # the last transaction that is in the folder
+    position: Position = START  # of this device in the folder
+    # For each other device, up to where it was merged.
+    read: dict[str, Position] = msgspec.field(default_factory=dict)
+    removed: list[str] = msgspec.field(default_factory=list)  # devices that are not read any more
+    has_shared: bool = False  # the whole store was shared once
+
+
+class DeviceProgress(NamedTuple):
+    """A device that shares the memory, and how far it was read."""
+
+    device: str
+    read: int  # entries
+    problem: str = ""
+    waiting: str = ""
+    name: str = ""
+    is_removed: bool = False
+
+
+class SyncService:
+    """The service. One exchange at a time; every method may run on any thread that may wait."""
+
+    def __init__(
+        self,
+        store: Store,
+        disk: Disk,
+        erase: Callable[[Sequence[str], str], object],
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """`erase`: erases memories (whole ids) with every trace, for an author."""
+        self.problem = ""  # why nothing can be exchanged at the moment
+        self.exchanged_at = 0  # ms: of the last exchange without a problem
+        self._store = store
+        self._disk = disk
+        self._erase = erase
+        self._now = now
+        self._lock = threading.Lock()
+        self._waiting: deque[Commit] = deque(maxlen=WAITING_CHANGES_MAX)
+        self._progress: dict[str, DeviceProgress] = {}
+        self._state = self._load_state()
+        self._key = self._load_key()
+        self._writer: SegmentWriter | None = None
+        self._stopping = threading.Event()
+
+    @property
+    def is_on(self) -> bool:
+        """True where the store is shared through a folder."""
+        return self._state is not None and self._key is not None
+
+    @property
+    def state(self) -> SyncState | None:
+        return self._state
+
+    @property
+    def key(self) -> GroupKey | None:
+        return self._key
+
+    def stop(self) -> None:
+        """End the exchange under way before its next step."""
+        self._stopping.set()
+
+    def on_commit(self, commit: Commit) -> None:
+        """Hold a transaction for the folder."""
+        if self._state is not None:
+            self._waiting.append(commit)
+
+    def is_due(self) -> bool:
+        """Return whether something here is not in the folder yet, or the folder has something that is not here."""
+        return self._state is not None and (self._store.seq > self._state.sent or self._has_news())
+
+    # Begin and end
+
+    def begin(self, folder: Path, *, passphrase: str, code: str, name: str, is_new: bool) -> None:
+        """Share the store through a folder from now on: a new one, or one that other devices share.
+
+        Raises SyncError, OSError, and a Refusal where the store is shared already.
+        """
+        with self._lock:
+            if self._state is not None:
+                raise Refusal(409, "conflict", f"the store is shared through {self._state.folder} already")
+            if is_new:
+                folder.mkdir(mode=0o700, exist_ok=True)
+                key = group_keys.create_group(folder, passphrase, disk=self._disk)
+            else:
+                key = group_keys.open_with_code(folder, code) if code else group_keys.open_group(folder, passphrase)
+            name = name or platform.node() or "device"
+            device = secrets.token_hex(8)
+            self._take_device(device)
+            (self._store.folder / STATE_FILE).parent.mkdir(mode=0o700, exist_ok=True)
+            self._write_file(KEY_FILE, key.to_bytes())
+            self._key, self._writer = key, None
+            self._save(SyncState(str(folder), name, device, self._store.seq))
+
+    def leave(self) -> None:
+        """Share no more. The store keeps everything; the folder keeps what this device shared."""
+        with self._lock:
+            self._state, self._key, self._writer = None, None, None
+            self._waiting.clear()
+            for name in (STATE_FILE, KEY_FILE):
+                with contextlib.suppress(FileNotFoundError):
+                    self._disk.unlink(self._store.folder / name)
+
+    def pairing_code(self) -> str:
+        """Return a code with which another device can join. Raises a Refusal where the store is not shared."""
+        self._require_state()
+        assert self._key is not None, "a shared store has its key"
+        return group_keys.pairing_code(self._key)
+
+    def remove_device(self, name: str, passphrase: str) -> str:
+        """Read a device no more, and go on with another key; return its pairing code. Raises a Refusal, SyncError."""
+        with self._lock:
+            state = self._require_state()
+            assert self._key is not None, "a shared store has its key"
+            found = [
+                each for each in self.devices() if name in (each.device, each.name) and each.device != state.device
+            ]
+            if len(found) != 1:
+                known = ", ".join(f"{each.name or 'no name'} ({each.device})" for each in self.devices())
+                raise Refusal(
+                    404, "not_found", f"no one other device is called {name!r}; there are: {known}", field="device"
+                )
+            key = group_keys.replace_key(Path(state.folder), self._key, passphrase, disk=self._disk)
+            self._write_file(KEY_FILE, key.to_bytes())
+            self._key, self._writer = key, None
+            self._save(msgspec.structs.replace(state, removed=sorted({*state.removed, found[0].device})))
+            return group_keys.pairing_code(key)
+
+    def require_shared(self) -> None:
+        """Raise a Refusal where the store is not shared."""
+        self._require_state()
+
+    def unsent(self) -> int:
+        """The number of changes that are not in the folder yet."""
+        return 0 if self._state is None else max(0, self._store.seq - self._state.sent)
+
+    def runs_cycles(self) -> bool:
+        """Return whether this device is the one that consolidates."""
+        return True
+
+    def close(self) -> None:
+        """Exchange what is left, and end."""
+        self.stop()
+
+    # The exchange
+
+    def run_slice(self) -> bool:
+        """Exchange everything; return False, since nothing is left."""
+        self.exchange()
+        return False
+
+    def exchange(self) -> None:
+        """Merge what other devices have shared, and share what was changed here. Raises OSError, StoreError."""
+        with self._lock:
+            if self._state is None or self._key is None:
+                return
+            folder = Path(self._state.folder)
+            if not (folder / "group.json").exists():
+                self.problem = f"{folder} is not there, or is no folder that devices share"
+                return
+            self.problem = ""
+            self._replace_device_if_restored(folder, self._key)
+            self._pull(folder, self._key)
+            if not self._stopping.is_set():
+                self._push(folder, self._key)
+            if not self.problem:
+                self.exchanged_at = self._store.now()
+
+    def devices(self) -> list[DeviceProgress]:
+        """Every device of the folder, and how far it was read at the last exchange."""
+        state = self._require_state()
+        found = []
+        for device in device_names(Path(state.folder)):
+            progress = self._progress.get(device, DeviceProgress(device, state.read.get(device, START).count))
+            found.append(
+                progress._replace(name=state.name if device == state.device else "", is_removed=device in state.removed)
+            )
+        return found
+
+    def _has_news(self) -> bool:
+        state = self._state
+        if state is None:
+            return False
+        folder = Path(state.folder)
+        newest = 0.0
+        for device in device_names(folder):
+            if device != state.device and device not in state.removed:
+                with contextlib.suppress(OSError):
+                    newest = max(newest, *(each.stat().st_mtime for each in (folder / "devices" / device).iterdir()))
+        if newest == self._newest:
+            return False
+        self._newest = newest
+        return True
+
+    _newest = 0.0  # the time of the newest file of the others when it was looked at
+
+    def _replace_device_if_restored(self, folder: Path, key: GroupKey) -> None:
+        """Take a new id where the folder has more of this device than the store knows: the store is an older copy, and
+        its numbers were given already."""
+        state = self._require_state()
+        if end_of(folder, key, state.device).count <= state.position.count:
+            return
+        log.warning("the folder has changes of this device that its store does not know: it goes on as a new device")
+        former, device = state.device, secrets.token_hex(8)
+        self._take_device(device)
+        self._writer = None
+        read = state.read | {former: state.position}
+        self._save(SyncState(state.folder, state.name, device, self._store.seq, START, read, state.removed))
+
+    def _pull(self, folder: Path, key: GroupKey) -> None:
+        """Merges what has arrived of the other devices, until nothing more can be merged."""
+        devices = [each for each in device_names(folder) if self._is_read(each)]
+        has_moved = True
+        while has_moved and not self._stopping.is_set():
+            has_moved = False
+            for device in devices:
+                has_moved = self._pull_device(folder, key, device) or has_moved
+
+    def _is_read(self, device: str) -> bool:
+        state = self._require_state()
+        return device != state.device and device not in state.removed
+
+    def _pull_device(self, folder: Path, key: GroupKey, device: str) -> bool:
+        """Merges the entries of one device up to the first that builds on what is not here yet; returns whether that
+        were any."""
+        has_moved, limit = False, READ_BYTES
+        while not self._stopping.is_set():
+            state = self._require_state()
+            position = state.read.get(device, START)
+            found = read_entries(folder, key, device, position, limit)
+            self._progress[device] = DeviceProgress(device, position.count, found.problem, found.waiting)
+            if found.position == position:
+                return has_moved
+            is_blocked, problem = self._merge_all(device, found.entries)
+            if problem or (is_blocked and limit == 1):
+                waiting = "" if problem else "it builds on changes of another device that have not arrived"
+                self._progress[device] = DeviceProgress(device, position.count, problem or found.problem, waiting)
+                return has_moved
+            if is_blocked:
+                limit = 1  # frame by frame up to the one that has to wait
+                continue
+            state.read = state.read | {device: found.position}
+            self._save(state)
+            has_moved = True
+        return has_moved
+
+    def _merge_all(self, device: str, entries: Sequence[bytes]) -> tuple[bool, str]:
+        """Merges entries of a device; returns whether one of them builds on others that are missing, and why one of
+        them is not taken."""
+        for some in batched(entries, MERGED_TOGETHER):
+            ready: list[SharedEntry] = []
+            blocked, problem = False, ""
+            for data in some:
+                try:
+                    entry = decode_entry(data)
+                except ValueError as error:
+                    problem = f"an entry cannot be read: {error}; is this version of mnemod older than the one there?"
+                    break
+                if isinstance(entry, KnownEntries):
+                    blocked = any(
+                        self._count(each) < count for each, count in entry.counts.items() if self._is_read(each)
+                    )
+                elif entry.clock > self._store.now() + CLOCK_AHEAD_MAX_MS:
+                    problem = f"a change of device {device} claims to be from the future: is its clock right?"
+                else:
+                    ready.append(entry)
+                if blocked or problem:
+                    break
+            self._merge(ready)
+            if blocked or problem:
+                return blocked, problem
+        return False, ""
+
+    def _count(self, device: str) -> int:
+        return self._require_state().read.get(device, START).count
+
+    def _merge(self, entries: Sequence[SharedEntry]) -> None:
+        erased = [
+            change.id for entry in entries if entry.erases for change in entry.changes if isinstance(change, DropMemory)
+        ]
+        with self._store.snapshot() as snapshot:
+            erased = [memory_id for memory_id in erased if snapshot.stored(memory_id) is not None]
+        if erased:
+            self._erase(erased, BY_SYNC.name)
+        writes = [
+            self._store.transact(partial(_decide_merge, entry=entry), by=entry.by or BY_SYNC.name, background=True)
+            for entry in entries
+        ]
+        results = [write.result().result for write in writes]
+        for result in results:
+            for part in _parts(result):
+                self._adjust(part)
+            for divergence in result.divergences:
+                self._propose(divergence)
+
+    def _adjust(self, part: MergeResult) -> None:
+        """Makes the change that follows from a part of a merge, if any."""
+        with self._store.snapshot() as snapshot:
+            if not adjust(snapshot, part, OwnDevices.of(snapshot)):
+                return
+
+        def decide(snapshot: Snapshot) -> WriteResult[None]:
+            made = adjust(snapshot, part, OwnDevices.of(snapshot))
+            if not made:
+                return WriteResult((), None)
+            return WriteResult(made[0].changes, None, made[0].what, clock=made[0].clock)
+
+        self._store.transact(decide, by=BY_SYNC.name, background=True).result()
+
+    def _propose(self, divergence: Divergence) -> None:
+        """Proposes words that would be lost for review."""
+
+        def decide(snapshot: Snapshot) -> WriteResult[None]:
+            own = OwnDevices.of(snapshot)
+            lost, current = lost_words(snapshot, divergence, own), snapshot.memory(divergence.memory_id)
+            if lost is None or current is None:
+                return WriteResult((), None)
+            proposal = LifecycleDecision(
+                memory=current.id, action="merge", other=current.id, status="proposed", at=snapshot.now,
+                digest=decision_digest([current.content]), text=lost.content,
+                reason=f"{CONFLICT_REASON}edited on two devices; this is the version that came second",
+            )  # fmt: skip
+            return WriteResult((PutDecision(data=proposal),), None, SYNC)
+
+        self._store.transact(decide, by=BY_SYNC.name, background=True).result()
+
+    def _push(self, folder: Path, key: GroupKey) -> None:
+        """Shares what was changed here and is not in the folder yet."""
+        state = self._require_state()
+        writer = self._writer = self._writer or SegmentWriter(
+            folder, key, state.device, state.position, clock=self._now, disk=self._disk
+        )
+        if not state.has_shared:
+            sent = self._share_usage(0)
+            self._forget_waiting(sent)
+            entries = self._state_entries({state.device}, 0)
+            position = writer.replace_with_snapshot(map(encode_entry, entries))
+            self._save(msgspec.structs.replace(state, sent=sent, position=position, has_shared=True))
+            return
+        if self._store.seq <= state.sent:
+            return
+        sent = self._share_usage(state.sent)
+        entries = self._changed_entries(state, sent)
+        first = next(entries, None)
+        if first is not None:
+            known = KnownEntries(counts={device: position.count for device, position in state.read.items()})
+            try:
+                writer.append(_encoded(known, first, entries))
+            except FolderAhead as error:
+                self.problem, self._writer = str(error), None
+                return
+        self._save(msgspec.structs.replace(state, sent=sent, position=writer.position))
+
+    def _share_usage(self, after: int) -> int:
+        """Writes this device's part of what was used since a transaction; returns the last one that is to be shared."""
+        device = self._require_state().device
+        used: dict[str, None] = {}
+        seq = after
+        while True:
+            with self._store.snapshot() as snapshot:
+                entries = snapshot.entries(seq)
+            used |= {memory_id: None for _, entry in entries if not entry.device for memory_id in entry.used}
+            if not entries:
+                break
+            seq = entries[-1].seq
+        for ids in batched(list(used), USAGE_TOGETHER):
+
+            def decide(snapshot: Snapshot, ids: Sequence[str] = tuple(ids)) -> WriteResult[None]:
+                parts = (own_part(snapshot, memory_id, device, snapshot.now) for memory_id in ids)
+                return WriteResult([PutDeviceUsage(data=part) for part in parts if part is not None], None, SYNC)
+
+            seq = max(seq, self._store.transact(decide, by=BY_SYNC.name, background=True).result().seq)
+        return seq
+
+    def _changed_entries(self, state: SyncState, sent: int) -> Iterator[SharedEntry]:
+        """The entries of the transactions behind the last one that was shared, up to `sent`."""
+        waiting = self._take_waiting(state.sent, sent)
+        if waiting is None:
+            yield from self._state_entries({state.device}, state.sent)
+            return
+        for commits in batched(waiting, MERGED_TOGETHER):
+            with self._store.snapshot() as snapshot:
+                own = OwnDevices.of(snapshot)
+                made = [shared_entry(each.seq, each.changes or (), snapshot, own) for each in commits]
+            yield from (entry for entry in made if entry is not None)
+
+    def _take_waiting(self, after: int, until: int) -> list[Commit] | None:
+        """The held transactions behind `after` up to `until`; None where some are missing."""
+        taken = []
+        while self._waiting and self._waiting[0].seq <= until:
+            commit = self._waiting.popleft()
+            if commit.seq > after:
+                taken.append(commit)
+        is_whole = [commit.seq for commit in taken] == list(range(after + 1, until + 1))
+        return taken if is_whole and all(commit.changes is not None for commit in taken) else None
+
+    def _forget_waiting(self, until: int) -> None:
+        while self._waiting and self._waiting[0].seq <= until:
+            self._waiting.popleft()
+
+    def _state_entries(self, devices: Collection[str], after: int) -> Iterator[SharedEntry]:
+        """The state of the store as entries: what these devices changed last, in transactions behind `after`."""
+        with self._store.snapshot() as snapshot:
+            own = OwnDevices.of(snapshot)
+            yield epoch_entry(snapshot, own)
+        devices = {*devices, *(device for _, device in own.spans)}
+        for slices in walk_table(self._store, MEMORIES, lambda snapshot, rows: [
+            list(memory_entries(snapshot, row.memory, devices, own, after)) for row in rows
+        ]):  # fmt: skip
+            for entries in slices:
+                yield from entries
+        for table in SHARED_TABLES:
+            for entries in walk_table(self._store, table, partial(_record_entries, table, devices, own, after)):
+                yield from entries
+        for clocks in walk_table(self._store, RECORD_CLOCKS, lambda _, rows: rows):
+            yield from (entry for clock in clocks if (entry := removal_entry(clock, devices, after)) is not None)
+
+    # State
+
+    def _take_device(self, device: str) -> None:
+        def decide(snapshot: Snapshot) -> WriteResult[None]:
+            own = OwnDevices.of(snapshot)
+            value = own.with_device(snapshot.seq + 1 if own.spans else 0, device)
+            return WriteResult((PutMeta(name=DEVICES, value=value),), None, SYNC)
+
+        self._store.transact(decide, by=BY_SYNC.name).result()
+
+    def _require_state(self) -> SyncState:
+        if self._state is None:
+            raise Refusal(
+                409, "conflict", "this store is not shared: `mnemo sync init FOLDER` or `join FOLDER` begins it"
+            )
+        return self._state
+
+    def _save(self, state: SyncState) -> None:
+        self._write_file(STATE_FILE, msgspec.json.encode(state))
+        self._state = state
+
+    def _write_file(self, name: str, data: bytes) -> None:
+        self._disk.replace_file(self._store.folder / name, [data])
+
+    def _load_state(self) -> SyncState | None:
+        try:
+            return msgspec.json.decode((self._store.folder / STATE_FILE).read_bytes(), type=SyncState)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            self.problem = f"{STATE_FILE} in the data folder cannot be read: {error}; `mnemo sync join` begins again"
+            return None
+
+    def _load_key(self) -> GroupKey | None:
+        with contextlib.suppress(OSError, ValueError):
+            return GroupKey.from_bytes((self._store.folder / KEY_FILE).read_bytes())
+        return None
+
+
+def _decide_merge(snapshot: Snapshot, entry: SharedEntry) -> WriteResult[MergeResult]:
+    result = merge_entry(snapshot, entry, OwnDevices.of(snapshot))
+    return WriteResult(
+        result.changes, result, entry.what, entry.group, clock=entry.clock, device=entry.device, origin=entry.origin
+    )
+
+
+def _parts(result: MergeResult) -> Iterator[MergeResult]:
+    """The result in parts that give one change each at most."""
+    for divergence in result.divergences:
+        yield MergeResult((), (divergence,))
+    for arrived in result.arrived:
+        yield MergeResult((), (), (arrived,))
+
+
+def _encoded(known: KnownEntries, first: SharedEntry, rest: Iterator[SharedEntry]) -> Iterator[bytes]:
+    yield encode_entry(known)
+    yield encode_entry(first)
+    yield from map(encode_entry, rest)
+
+
+def _record_entries(
+    table: Table[Any], devices: Collection[str], own: OwnDevices, after: int, snapshot: Snapshot, rows: Sequence[Any]
+) -> list[SharedEntry]:
+    made = (record_entry(snapshot, table, row, devices, own, after) for row in rows)
+    return [entry for entry in made if entry is not None]

@@ -1,0 +1,154 @@
+"""Stores on several devices that exchange their changes through a folder. SPEC 21"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from mnemo_core.ingest.mutations import new_version
+from mnemo_core.sharing.merge import version_stamp
+from mnemo_daemon.sync.sync_service import SyncService
+from mnemo_store.device_clock import OwnDevices
+from mnemo_store.disk import Disk
+from mnemo_store.records import DropMemory, Memory, PutMemory, Usage
+from mnemo_store.store import Store
+from tests.support.samples import contents, opened, remember, sample_id, sample_memory, write
+
+PASSPHRASE = "correct horse battery staple"
+
+
+class Device:
+    """A store with its synchronisation, without a daemon."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.sync = SyncService(store, Disk(), self.erase)
+        store.on_commit(self.sync.on_commit)
+
+    def erase(self, ids: list[str], by: str) -> None:
+        write(self.store, *(DropMemory(id=each) for each in ids), what="purge")
+
+    def memory(self, number: int) -> Memory:
+        with self.store.snapshot() as snapshot:
+            found = snapshot.memory(sample_id(number))
+        assert found is not None
+        return found
+
+    def edit(self, number: int, content: str) -> None:
+        write(self.store, PutMemory(data=new_version(self.memory(number), self.store.now(), {"content": content})))
+
+
+@pytest.fixture
+def devices(tmp_path: Path) -> Iterator[tuple[Device, Device]]:
+    with ExitStack() as stack:
+        first, second = (Device(stack.enter_context(opened(tmp_path / name))) for name in ("first", "second"))
+        remember(first.store, 1, "the kettle is on shelf one")
+        write(first.store, Usage(id=sample_id(1), access_count=3))
+        first.sync.begin(tmp_path / "shared", passphrase=PASSPHRASE, code="", name="laptop", is_new=True)
+        first.sync.exchange()
+        second.sync.begin(tmp_path / "shared", passphrase="", code=first.sync.pairing_code(), name="desktop", is_new=False)
+        second.sync.exchange()
+        yield first, second
+
+
+def exchange(*devices: Device) -> None:
+    for _ in range(3):
+        for device in devices:
+            device.sync.exchange()
+            assert not device.sync.problem
+
+
+def test_a_second_device_has_what_the_first_had_and_gets_what_it_writes(devices: tuple[Device, Device]) -> None:
+    first, second = devices
+    assert contents(second.store) == contents(first.store)
+    with second.store.snapshot() as snapshot:
+        usage = snapshot.usage(sample_id(1))
+    assert usage is not None
+    assert usage.access_count == 3
+    remember(second.store, 2, "the spare key is at Ada's")
+    first.edit(1, "the kettle is on shelf two")
+    exchange(first, second)
+    assert sorted(contents(first.store)) == sorted(contents(second.store))
+    assert second.memory(1).content == "the kettle is on shelf two"
+
+
+def test_edits_without_knowledge_of_each_other_are_both_in_the_history_and_the_later_is_current(
+    devices: tuple[Device, Device],
+) -> None:
+    first, second = devices
+    first.edit(1, "the kettle is on shelf two")
+    second.edit(1, "the kettle is in the cellar")
+    exchange(first, second)
+    texts = []
+    for device in devices:
+        with device.store.snapshot() as snapshot:
+            own = OwnDevices.of(snapshot)
+            versions = {version_stamp(snapshot, each, own): each.memory.content for each in snapshot.all_versions(sample_id(1))}
+        texts.append([versions[stamp] for stamp in sorted(versions)])
+        assert device.memory(1).content == "the kettle is in the cellar"
+    assert texts[0] == texts[1] == [
+        "the kettle is on shelf one", "the kettle is on shelf two", "the kettle is in the cellar",
+    ]  # fmt: skip
+
+
+def test_usage_of_both_devices_is_added(devices: tuple[Device, Device]) -> None:
+    first, second = devices
+    write(first.store, Usage(id=sample_id(1), access_count=5))
+    write(second.store, Usage(id=sample_id(1), access_count=4))
+    exchange(first, second)
+    for device in devices:
+        with device.store.snapshot() as snapshot:
+            usage = snapshot.usage(sample_id(1))
+        assert usage is not None
+        assert usage.access_count == 6
+
+
+def test_a_store_that_was_taken_back_goes_on_as_a_new_device_and_loses_nothing(
+    devices: tuple[Device, Device], tmp_path: Path
+) -> None:
+    first, second = devices
+    second.store.close()
+    shutil.copytree(tmp_path / "second", tmp_path / "older")
+    with opened(tmp_path / "second") as store:
+        newer = Device(store)
+        remember(store, 2, "written before the copy was restored")
+        newer.sync.exchange()
+        former = newer.sync.state.device if newer.sync.state else ""
+    with opened(tmp_path / "older") as store:
+        older = Device(store)
+        exchange(older)
+        assert older.sync.state is not None
+        assert older.sync.state.device != former
+        assert "written before the copy was restored" in contents(store)
+        remember(store, 3, "written after the copy was restored")
+        exchange(older, first)
+        assert sorted(contents(first.store)) == sorted(contents(store))
+        assert len(contents(store)) == 3
+
+
+def test_what_was_not_sent_when_the_daemon_ended_is_sent_at_the_next_start(
+    devices: tuple[Device, Device], tmp_path: Path
+) -> None:
+    first, second = devices
+    remember(second.store, 2, "never sent")
+    second.edit(1, "edited, never sent")
+    second.store.close()
+    with opened(tmp_path / "second") as store:
+        again = Device(store)
+        exchange(again, first)
+        assert sorted(contents(first.store)) == sorted(contents(store))
+        assert first.memory(1).content == "edited, never sent"
+
+
+def test_an_absent_folder_is_a_problem_and_loses_nothing(devices: tuple[Device, Device], tmp_path: Path) -> None:
+    first, second = devices
+    (tmp_path / "shared").rename(tmp_path / "away")
+    remember(first.store, 2, "written while the folder was away")
+    first.sync.exchange()
+    assert "is not there" in first.sync.problem
+    (tmp_path / "away").rename(tmp_path / "shared")
+    exchange(first, second)
+    assert "written while the folder was away" in contents(second.store)
+    assert sample_memory(2).id == sample_id(2)
