@@ -103,6 +103,7 @@ class OperationMethods:
     leave = Call(operations.LEAVE)
     exchange_changes = Call(operations.EXCHANGE)
     invite = Call(operations.INVITE)
+    renew_key = Call(operations.RENEW_KEY)
     remove_device = Call(operations.REMOVE_DEVICE)
 
     health = Call(operations.HEALTH)

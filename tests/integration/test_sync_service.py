@@ -1,7 +1,7 @@
 """Stores on several devices that exchange their changes through a folder. SPEC 21"""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -27,7 +27,7 @@ class Device:
         self.sync = SyncService(store, Disk(), self.erase)
         store.on_commit(self.sync.on_commit)
 
-    def erase(self, ids: list[str], by: str) -> None:
+    def erase(self, ids: Sequence[str], by: str) -> None:
         write(self.store, *(DropMemory(id=each) for each in ids), what="purge")
 
     def memory(self, number: int) -> Memory:
@@ -48,7 +48,8 @@ def devices(tmp_path: Path) -> Iterator[tuple[Device, Device]]:
         write(first.store, Usage(id=sample_id(1), access_count=3))
         first.sync.begin(tmp_path / "shared", passphrase=PASSPHRASE, code="", name="laptop", is_new=True)
         first.sync.exchange()
-        second.sync.begin(tmp_path / "shared", passphrase="", code=first.sync.pairing_code(), name="desktop", is_new=False)
+        code = first.sync.pairing_code()
+        second.sync.begin(tmp_path / "shared", passphrase="", code=code, name="desktop", is_new=False)
         second.sync.exchange()
         yield first, second
 
@@ -85,7 +86,8 @@ def test_edits_without_knowledge_of_each_other_are_both_in_the_history_and_the_l
     for device in devices:
         with device.store.snapshot() as snapshot:
             own = OwnDevices.of(snapshot)
-            versions = {version_stamp(snapshot, each, own): each.memory.content for each in snapshot.all_versions(sample_id(1))}
+            kept = snapshot.all_versions(sample_id(1))
+            versions = {version_stamp(snapshot, each, own): each.memory.content for each in kept}
         texts.append([versions[stamp] for stamp in sorted(versions)])
         assert device.memory(1).content == "the kettle is in the cellar"
     assert texts[0] == texts[1] == [

@@ -361,6 +361,25 @@ _LIST_OPTIONS = (
     _COUNT, _TAG, _ONLY_KIND, _ONLY_CATEGORY, _ONLY_LAYER, _ONLY_STATE, _SOURCE, _SPEAKER, _SINCE, _UNTIL, _AS_OF,
 )  # fmt: skip
 
+_DEVICE_NAME = _option(
+    "--name", help="the name of this device, for people; default: that of the machine", metavar="NAME"
+)
+_SYNC = (
+    Command("init", "share the memory through a folder that your devices have", ".admin.sync:init",
+            (_FOLDER, _DEVICE_NAME, _YES)),
+    Command("join", "share the memory through a folder that another device shares", ".admin.sync:join",
+            (_FOLDER, _option("--code", help="a pairing code instead of the passphrase", metavar="CODE"),
+             _DEVICE_NAME, _YES)),
+    Command("status", "show the devices, and what waits", ".admin.sync:status"),
+    Command("now", "exchange changes now", ".admin.sync:now"),
+    Command("devices", "list the devices", ".admin.sync:status"),
+    Command("invite", "print a pairing code for another device", ".admin.sync:invite"),
+    Command("remove", "read a device no more, and replace the key", ".admin.sync:remove",
+            (_argument("device", help="name or id of the device", metavar="DEVICE"), _YES)),
+    Command("rejoin", "take the new key after a device was removed", ".admin.sync:rejoin",
+            (_option("--code", help="the pairing code that `remove` printed", required=True, metavar="CODE"),)),
+    Command("leave", "share the memory no more; everything stays here", ".admin.sync:leave", (_YES,)),
+)  # fmt: skip
 _PROXY = (
     Command("status", "show what passed, what was captured, and what was left out and why", "..proxy.command:status"),
     Command("flush", "write everything that was captured now", "..proxy.command:flush"),
@@ -486,6 +505,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("ui", "open the memory in a browser", "..page.ui_command:ui", _UI),
     ),
     "The daemon": (
+        Command("sync", "share one memory between several devices, through a folder", ".admin.sync:status", (), _SYNC),
         Command("backup", "copy the whole store, while it is in use", ".admin.backup:backup",
                 (_argument("folder", help="a new folder for the copy; default: in the data folder", metavar="FOLDER",
                            nargs="?", files=True),)),

@@ -361,6 +361,9 @@ EXCHANGE = Operation(
 INVITE = Operation(
     "POST", "/v1/sync/invite", "Return a pairing code for another device", synchronisation.PairingAnswer, NoFields,
     for_person=True, for_owner=True, repeatable=True)
+RENEW_KEY = Operation(
+    "POST", "/v1/sync/key", "Take the new key of the folder, after a device was removed", synchronisation.SyncAnswer,
+    synchronisation.RenewKeyRequest, for_person=True, for_owner=True, is_long=True)
 REMOVE_DEVICE = Operation(
     "POST", "/v1/sync/remove", "Read a device no more, and replace the key of the folder",
     synchronisation.PairingAnswer, synchronisation.RemoveDeviceRequest, for_person=True, for_owner=True)

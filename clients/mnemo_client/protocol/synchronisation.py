@@ -16,11 +16,11 @@ class SyncRequest(RequestBody):
     """POST /v1/sync: share the store through a folder. With `create` the folder is made a shared one, else joined."""
 
     folder: Annotated[str, Meta(min_length=1, description="absolute path of a folder that all devices have")]
-    passphrase: Annotated[Passphrase | None, Meta(description="of the folder")] = None
-    code: Annotated[str | None, Meta(description="instead of the passphrase: what `mnemo sync invite` printed")] = None
+    passphrase: Passphrase | None = None
+    code: Annotated[str, Meta(description="instead of the passphrase: what `mnemo sync invite` printed")] | None = None
     name: Annotated[
-        str | None, Meta(max_length=SYNC_NAME_CHARACTERS_MAX, description="of this device; else that of the machine")
-    ] = None
+        str, Meta(max_length=SYNC_NAME_CHARACTERS_MAX, description="of this device; else that of the machine")
+    ] | None = None
     create: Annotated[bool, Meta(description="make the folder a shared one")] = False
 
 
@@ -29,6 +29,12 @@ class RemoveDeviceRequest(RequestBody):
 
     device: Annotated[str, Meta(min_length=1, description="id or name of the device")]
     passphrase: Annotated[Passphrase, Meta(description="new, for the devices that stay")]
+
+
+class RenewKeyRequest(RequestBody):
+    """POST /v1/sync/key: take the key that replaced the one that this device knows."""
+
+    code: Annotated[str, Meta(description="the pairing code that `mnemo sync remove` printed")]
 
 
 class SyncDevice(AnswerBody):

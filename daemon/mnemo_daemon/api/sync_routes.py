@@ -6,6 +6,7 @@ from mnemo_client.protocol import operations
 from mnemo_client.protocol.synchronisation import (
     PairingAnswer,
     RemoveDeviceRequest,
+    RenewKeyRequest,
     SyncAnswer,
     SyncDevice,
     SyncRequest,
@@ -47,6 +48,10 @@ class SyncApi(Resource):
     def invite(self, request: Request) -> PairingAnswer:
         return PairingAnswer(code=self._services.sync.pairing_code())
 
+    @handles(operations.RENEW_KEY)
+    async def renew_key(self, request: Request) -> Reply:
+        return Reply(await self._exchanger.run(self._renewed, request.ask))
+
     @handles(operations.REMOVE_DEVICE)
     async def remove(self, request: Request) -> Reply:
         return Reply(await self._exchanger.run(self._removed, request.ask))
@@ -81,6 +86,13 @@ class SyncApi(Resource):
         except (SyncError, OSError) as error:
             raise Refusal(503, "write_failed", f"the exchange did not end: {error}", retry_after=60) from error
         return self._answer()
+
+    def _renewed(self, asked: RenewKeyRequest) -> SyncAnswer:
+        try:
+            self._services.sync.renew_key(asked.code)
+        except (SyncError, OSError) as error:
+            raise Refusal(422, "refused", str(error), field="code") from error
+        return self._exchanged()
 
     def _removed(self, asked: RemoveDeviceRequest) -> PairingAnswer:
         try:

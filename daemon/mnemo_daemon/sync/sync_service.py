@@ -196,6 +196,14 @@ class SyncService:
             self._save(msgspec.structs.replace(state, removed=sorted({*state.removed, found[0].device})))
             return group_keys.pairing_code(key)
 
+    def renew_key(self, code: str) -> None:
+        """Go on with the key that a pairing code carries. Raises SyncError."""
+        with self._lock:
+            state = self._require_state()
+            key = group_keys.open_with_code(Path(state.folder), code)
+            self._write_file(KEY_FILE, key.to_bytes())
+            self._key, self._writer = key, None
+
     def require_shared(self) -> None:
         """Raise a Refusal where the store is not shared."""
         self._require_state()
@@ -228,7 +236,11 @@ class SyncService:
             if not (folder / "group.json").exists():
                 self.problem = f"{folder} is not there, or is no folder that devices share"
                 return
-            self.problem = ""
+            try:
+                self.problem = group_keys.check_key(folder, self._key)
+            except group_keys.ReplacedKey as error:
+                self.problem = f"{error}: mnemo sync rejoin --code …, with the code of another device"
+                return
             self._replace_device_if_restored(folder, self._key)
             self._pull(folder, self._key)
             if not self._stopping.is_set():
