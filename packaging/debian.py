@@ -20,7 +20,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parent.parent
 PREFIX = "usr/lib/mnemod"
 SYSTEM_PYTHON = Path("/usr/bin/python3")
-EXTRAS = "mcp,pdf"  # whose dependencies have wheels
+EXTRAS = "mcp,pdf,sync"  # whose dependencies have wheels
 MAINTAINER = "mnemod maintainers <mnemod@localhost>"
 PLACES = {  # folders of the wheel's shared files: in the wheel, and in the system
     "share/man/man1": "usr/share/man/man1",

@@ -15,7 +15,7 @@ from pathlib import Path
 
 OLDEST_PYTHON = (3, 11)
 PROJECT = Path(__file__).resolve().parent.parent
-EXTRAS = {"core": "", "dev": "[dev,llm,mcp,pdf,zh]"}
+EXTRAS = {"core": "", "dev": "[dev,llm,mcp,pdf,sync,zh]"}
 EXPECTATION = {
     "core": "the packages it needs, about half a minute the first time",
     "dev": "everything the tests need; llama.cpp is compiled, some five minutes the first time",

@@ -106,7 +106,7 @@ class Disk:
     def replace_file(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
         """Replaces a file, completely or not at all, mode 0600; a reader of the old file keeps the old one."""
         new = path.with_name(path.name + ".new")
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             for piece in pieces:
                 _write_all(fd, piece)
