@@ -68,6 +68,7 @@ class NotePlace(Record, frozen=True):
     title: str
     headings: tuple[str, ...] = ()  # the trail from the top heading down, without the title
     dated: bool = False  # its event_at is a date that the note gives; False: the time of the file, and no event
+    folder: str = ""  # of a passage that another device reads: the portable name of its folder. SPEC 21
 
 
 class ConversationTurn(Record, frozen=True):

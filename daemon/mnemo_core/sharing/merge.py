@@ -138,6 +138,11 @@ class _EntryMerge:
     def _put_memory(self, memory: Memory) -> None:
         if self._is_removed(record_name(MEMORIES, memory)) or self._entry.folders.get(memory.id) in self._folders:
             return
+        if memory.note is not None and memory.managed and not self._is_here(memory.id):
+            note = msgspec.structs.replace(memory.note, folder=self._entry.folders.get(memory.id, memory.note.folder))
+            memory = msgspec.structs.replace(memory, note=note)
+        elif self._is_of_another_reader(memory.id):
+            return
         current, stamp = self._store.stored(memory.id), self._entry.stamp
         if current is None:
             self._make_current(memory)
@@ -165,6 +170,8 @@ class _EntryMerge:
 
     def _drop_memory(self, change: Change, memory_id: str) -> None:
         if self._is_removed(record_name(MEMORIES, change)):
+            return
+        if not self._entry.erases and self._is_of_another_reader(memory_id):
             return
         if self._store.stored(memory_id) is not None:
             if self._entry.erases:
@@ -232,6 +239,19 @@ class _EntryMerge:
                 if not is_here or record_stamp(self._store, removal) >= self._entry.stamp:
                     return False
         return True
+
+    def _is_here(self, memory_id: str) -> bool:
+        return self._store.stored(memory_id) is not None
+
+    def _is_of_another_reader(self, memory_id: str) -> bool:
+        """Return whether it is a passage of a note that another device than the entry's reads: only that one says what
+        is in it."""
+        memory = self._store.memory(memory_id)
+        return (
+            memory is not None
+            and bool(memory.managed)
+            and first_device(self._store, memory, self._own) != self._entry.device
+        )
 
     def _state_of(self, memory_id: str) -> State | None:
         if memory_id in self._states:
@@ -376,7 +396,7 @@ def _joined(store: Snapshot, memory_id: str, same_key: str, own: OwnDevices) -> 
             or other.state not in ("active", "archived")
         ):
             continue
-        both = [_first_device(store, each, own) for each in (memory, other)]
+        both = [first_device(store, each, own) for each in (memory, other)]
         if both[0] == both[1]:
             continue
         older, newer = sorted((memory, other), key=lambda each: each.id)
@@ -407,6 +427,6 @@ def _same(store: Snapshot, memory: Memory, same_key: str) -> Sequence[Memory]:
     return [each for each in map(store.memory, ids) if each is not None and not each.key]
 
 
-def _first_device(store: Snapshot, memory: Memory, own: OwnDevices) -> str:
+def first_device(store: Snapshot, memory: Memory, own: OwnDevices) -> str:
     """The device on which a memory was stored first."""
     return min(version_stamp(store, each, own) for each in store.all_versions(memory.id)).device

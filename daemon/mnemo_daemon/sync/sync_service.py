@@ -13,11 +13,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
+from importlib import metadata
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from mnemo_core.ingest.mutations import move_to_trash
 from mnemo_core.sharing.merge import Divergence, MergeResult, adjust, lost_words, merge_entry, own_part
 from mnemo_core.sharing.shared_entry import (
     CONFLICT_REASON,
@@ -27,6 +30,7 @@ from mnemo_core.sharing.shared_entry import (
     encode_entry,
     epoch_entry,
     memory_entries,
+    portable_name,
     record_entry,
     removal_entry,
     shared_entry,
@@ -34,12 +38,32 @@ from mnemo_core.sharing.shared_entry import (
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import BY_SYNC, SYNC
 from mnemo_daemon.sync import group_keys
+from mnemo_daemon.sync.device_files import (
+    DeviceAbout,
+    DeviceFile,
+    DeviceSeen,
+    LeaseClaim,
+    ListedDevice,
+    RemovedDevices,
+    lease_holder,
+    list_devices,
+    write_device_file,
+)
 from mnemo_daemon.sync.group_keys import GroupKey
-from mnemo_daemon.sync.segments import START, FolderAhead, Position, SegmentWriter, end_of, read_entries
+from mnemo_daemon.sync.segments import (
+    START,
+    FolderAhead,
+    Position,
+    SegmentWriter,
+    end_of,
+    newest_snapshot,
+    read_entries,
+)
 from mnemo_daemon.sync.shared_folder import device_names
 from mnemo_daemon.table_walk import walk_table
 from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
+from mnemo_store.codec import encode_json
 from mnemo_store.device_clock import DEVICES, SHARED_TABLES, OwnDevices
 from mnemo_store.disk import Disk
 from mnemo_store.records import (
@@ -51,13 +75,16 @@ from mnemo_store.records import (
     decision_digest,
 )
 from mnemo_store.store import Commit, Store, WriteResult
-from mnemo_store.tables import MEMORIES, RECORD_CLOCKS, Table
+from mnemo_store.tables import MEMORIES, RECORD_CLOCKS, StoredMemory, Table
 
 STATE_FILE, KEY_FILE = "sync/state.json", "sync/key"
 WAITING_CHANGES_MAX = 20_000  # transactions that are held for the folder; of more, the store is read
 READ_BYTES = 256 << 10  # of entries that are read before their place is written down
 MERGED_TOGETHER = 64  # entries whose writes wait for one commit
 USAGE_TOGETHER = 200  # memories whose usage is written in one transaction
+ERASED_KEPT_MAX = 1000  # memories whose erasure every device confirms; of older ones nothing is said
+SEGMENTS_MAX = 16  # of this device, of 4 MiB at most, before they are replaced by the state of the store
+LEASE_RENEWED_SECONDS = 3600.0
 CLOCK_AHEAD_MAX_MS = 25 * 3_600_000  # a change that claims to be from later than this is not taken
 
 log = logging.getLogger("mnemo.sync")
@@ -74,7 +101,12 @@ class SyncState(msgspec.Struct):
     # For each other device, up to where it was merged.
     read: dict[str, Position] = msgspec.field(default_factory=dict)
     removed: list[str] = msgspec.field(default_factory=list)  # devices that are not read any more
-    has_shared: bool = False  # the whole store was shared once
+    has_shared: bool = False  # the whole store was shared, and nobody was removed since
+    began: float = 0.0  # the time at which it began, in seconds
+    folders: list[str] = msgspec.field(default_factory=list)  # portable names of the notes folders that are read here
+    # Memories that were erased, the latest last; those whose traces are still in this device's segments.
+    erased: list[str] = msgspec.field(default_factory=list)
+    to_clean: list[str] = msgspec.field(default_factory=list)
 
 
 class DeviceProgress(NamedTuple):
@@ -108,6 +140,8 @@ class SyncService:
         self._lock = threading.Lock()
         self._waiting: deque[Commit] = deque(maxlen=WAITING_CHANGES_MAX)
         self._progress: dict[str, DeviceProgress] = {}
+        self._listed: list[ListedDevice] = []  # the devices at the last exchange
+        self._written: dict[type[DeviceFile], DeviceFile] = {}  # this device's files, as they were last written
         self._state = self._load_state()
         self._key = self._load_key()
         self._writer: SegmentWriter | None = None
@@ -160,7 +194,7 @@ class SyncService:
             (self._store.folder / STATE_FILE).parent.mkdir(mode=0o700, exist_ok=True)
             self._write_file(KEY_FILE, key.to_bytes())
             self._key, self._writer = key, None
-            self._save(SyncState(str(folder), name, device, self._store.seq))
+            self._save(SyncState(str(folder), name, device, self._store.seq, began=self._now()))
 
     def leave(self) -> None:
         """Share no more. The store keeps everything; the folder keeps what this device shared."""
@@ -193,7 +227,12 @@ class SyncService:
             key = group_keys.replace_key(Path(state.folder), self._key, passphrase, disk=self._disk)
             self._write_file(KEY_FILE, key.to_bytes())
             self._key, self._writer = key, None
-            self._save(msgspec.structs.replace(state, removed=sorted({*state.removed, found[0].device})))
+            removed = sorted({*state.removed, found[0].device})
+            # What the removed device shared is read from nobody else: the next exchange shares the whole store.
+            self._save(msgspec.structs.replace(state, removed=removed, has_shared=False))
+            times = {device: self._now() for device in removed}
+            write_device_file(Path(state.folder), key, state.device, RemovedDevices(times), disk=self._disk)
+            self._written.clear()
             return group_keys.pairing_code(key)
 
     def renew_key(self, code: str) -> None:
@@ -213,8 +252,12 @@ class SyncService:
         return 0 if self._state is None else max(0, self._store.seq - self._state.sent)
 
     def runs_cycles(self) -> bool:
-        """Return whether this device is the one that consolidates."""
-        return True
+        """Return whether this device is the one that consolidates: one that shares the memory does at a time."""
+        state = self._state
+        if state is None:
+            return True
+        claims = [each.lease for each in self._listed if each.lease is not None]
+        return lease_holder(claims, state.removed, self._now()) == state.device
 
     def close(self) -> None:
         """Exchange what is left, and end."""
@@ -242,9 +285,13 @@ class SyncService:
                 self.problem = f"{error}: mnemo sync rejoin --code …, with the code of another device"
                 return
             self._replace_device_if_restored(folder, self._key)
+            self._list(folder, self._key)
+            self._trash_passages_read_here()
             self._pull(folder, self._key)
             if not self._stopping.is_set():
                 self._push(folder, self._key)
+                self._report(folder, self._key)
+                self._list(folder, self._key)
             if not self.problem:
                 self.exchanged_at = self._store.now()
 
@@ -252,12 +299,33 @@ class SyncService:
         """Every device of the folder, and how far it was read at the last exchange."""
         state = self._require_state()
         found = []
-        for device in device_names(Path(state.folder)):
-            progress = self._progress.get(device, DeviceProgress(device, state.read.get(device, START).count))
+        for each in self._listed:
+            progress = self._progress.get(each.device, DeviceProgress(each.device, 0))
             found.append(
-                progress._replace(name=state.name if device == state.device else "", is_removed=device in state.removed)
+                progress._replace(
+                    read=state.read.get(each.device, START).count,
+                    name=each.about.name if each.about else "",
+                    is_removed=each.is_removed,
+                    problem=progress.problem or each.problem,
+                )
             )
         return found
+
+    def names(self) -> dict[str, str]:
+        """The names of the devices that are known, by their ids."""
+        return {each.device: each.about.name for each in self._listed if each.about is not None}
+
+    def erasures(self) -> dict[str, dict[str, bool]]:
+        """For each memory that was erased while the store is shared, the latest last: whether each device that is not
+        removed has carried that out."""
+        state = self._require_state()
+        done = {
+            each.device: set(each.seen.erasures) if each.seen else set[str]()
+            for each in self._listed if not each.is_removed
+        }  # fmt: skip
+        done[state.device] = set(state.erased) - set(state.to_clean)
+        known = dict.fromkeys(chain(chain.from_iterable(sorted(some) for some in done.values()), state.erased))
+        return {memory_id: {device: memory_id in some for device, some in done.items()} for memory_id in known}
 
     def _has_news(self) -> bool:
         state = self._state
@@ -301,6 +369,48 @@ class SyncService:
     def _is_read(self, device: str) -> bool:
         state = self._require_state()
         return device != state.device and device not in state.removed
+
+    def _list(self, folder: Path, key: GroupKey) -> None:
+        """Reads which devices there are, and which were removed by another."""
+        state = self._require_state()
+        self._listed = list_devices(folder, key, removed=state.removed)
+        removed = sorted({*state.removed, *(each.device for each in self._listed if each.is_removed)})
+        if removed != state.removed:
+            self._save(msgspec.structs.replace(state, removed=removed))
+
+    def _report(self, folder: Path, key: GroupKey) -> None:
+        """Writes what the other devices are to know of this one, where it has changed."""
+        state, now = self._require_state(), self._now()
+        erased = [each for each in state.erased if each not in state.to_clean]
+        files: list[DeviceFile] = [
+            DeviceAbout(state.name, _version(), state.began, state.began),
+            DeviceSeen(state.read | {state.device: state.position}, erased),
+        ]
+        claims = [each.lease for each in self._listed if each.lease is not None]
+        holder = lease_holder(claims, state.removed, now)
+        own = next((each for each in claims if each.device == state.device), None)
+        is_holder = holder == state.device and own is not None
+        if holder is None or (is_holder and own is not None and now - own.renewed >= LEASE_RENEWED_SECONDS):
+            files.append(LeaseClaim(state.device, own.since if is_holder and own is not None else now, now))
+        for each in files:
+            if self._written.get(type(each)) != each:
+                write_device_file(folder, key, state.device, each, disk=self._disk)
+                self._written[type(each)] = each
+
+    def _trash_passages_read_here(self) -> None:
+        """Moves the passages of another device to the trash whose folder is watched here since: this device reads it
+        itself."""
+        state = self._require_state()
+        with self._store.snapshot() as snapshot:
+            folders = sorted({portable_name(root.path) for root in snapshot.roots()})
+        new = set(folders) - set(state.folders)
+        if new:
+            for passages in walk_table(self._store, MEMORIES, partial(_passages_of, new)):
+                for some in batched(passages, USAGE_TOGETHER):
+                    decide = partial(_decide_trash, ids=tuple(some))
+                    self._store.transact(decide, by=BY_SYNC.name, background=True).result()
+        if folders != state.folders:
+            self._save(msgspec.structs.replace(state, folders=folders))
 
     def _pull_device(self, folder: Path, key: GroupKey, device: str) -> bool:
         """Merges the entries of one device up to the first that builds on what is not here yet; returns whether that
@@ -362,8 +472,11 @@ class SyncService:
         ]
         with self._store.snapshot() as snapshot:
             erased = [memory_id for memory_id in erased if snapshot.stored(memory_id) is not None]
+        named = [each.id for entry in entries if entry.erases for each in entry.changes if isinstance(each, DropMemory)]
         if erased:
             self._erase(erased, BY_SYNC.name)
+        if named:
+            self._note_erased(named)
         writes = [
             self._store.transact(partial(_decide_merge, entry=entry), by=entry.by or BY_SYNC.name, background=True)
             for entry in entries
@@ -415,14 +528,16 @@ class SyncService:
         if not state.has_shared:
             sent = self._share_usage(0)
             self._forget_waiting(sent)
-            entries = self._state_entries({state.device}, 0)
+            entries = self._state_entries({state.device, *state.removed}, 0)
             position = writer.replace_with_snapshot(map(encode_entry, entries))
-            self._save(msgspec.structs.replace(state, sent=sent, position=position, has_shared=True))
+            writer.remove_before(newest_snapshot(folder, key, state.device))
+            self._save(msgspec.structs.replace(self._require_state(), sent=sent, position=position, has_shared=True))
             return
         if self._store.seq <= state.sent:
             return
         sent = self._share_usage(state.sent)
-        entries = self._changed_entries(state, sent)
+        erased: list[str] = []
+        entries = _noting_erased(self._changed_entries(state, sent), erased)
         first = next(entries, None)
         if first is not None:
             known = KnownEntries(counts={device: position.count for device, position in state.read.items()})
@@ -431,7 +546,36 @@ class SyncService:
             except FolderAhead as error:
                 self.problem, self._writer = str(error), None
                 return
-        self._save(msgspec.structs.replace(state, sent=sent, position=writer.position))
+        self._save(msgspec.structs.replace(self._require_state(), sent=sent, position=writer.position))
+        if erased:
+            self._note_erased(erased)
+        self._clean(writer)
+        self._compact(folder, key)
+
+    def _note_erased(self, ids: Sequence[str]) -> None:
+        """Notes that memories were erased here, whose texts this device may have shared before."""
+        state = self._require_state()
+        erased = list(dict.fromkeys((*state.erased, *ids)))[-ERASED_KEPT_MAX:]
+        to_clean = list(dict.fromkeys((*state.to_clean, *ids)))
+        self._save(msgspec.structs.replace(state, erased=erased, to_clean=to_clean))
+
+    def _clean(self, writer: SegmentWriter) -> None:
+        """Rewrites this device's segments without what was erased."""
+        state = self._require_state()
+        if state.to_clean:
+            writer.rewrite(partial(_without, state.to_clean))
+            self._save(msgspec.structs.replace(state, to_clean=[]))
+
+    def _compact(self, folder: Path, key: GroupKey) -> None:
+        """Has this device's segments replaced by the state of the store at the next exchange, once they are many and
+        every other device has read them."""
+        state = self._require_state()
+        if state.position.segment - newest_snapshot(folder, key, state.device) < SEGMENTS_MAX:
+            return
+        others = [each.seen for each in self._listed if each.device != state.device and not each.is_removed]
+        read = (seen.positions.get(state.device, START).count if seen is not None else 0 for seen in others)
+        if all(count >= state.position.count for count in read):
+            self._save(msgspec.structs.replace(state, has_shared=False))
 
     def _share_usage(self, after: int) -> int:
         """Writes this device's part of what was used since a transaction; returns the last one that is to be shared."""
@@ -549,6 +693,49 @@ def _parts(result: MergeResult) -> Iterator[MergeResult]:
         yield MergeResult((), (divergence,))
     for arrived in result.arrived:
         yield MergeResult((), (), (arrived,))
+
+
+def _noting_erased(entries: Iterator[SharedEntry], erased: list[str]) -> Iterator[SharedEntry]:
+    """The entries as they are; adds the memories that they erase to the list."""
+    for entry in entries:
+        if entry.erases:
+            erased += (change.id for change in entry.changes if isinstance(change, DropMemory))
+        yield entry
+
+
+def _without(erased: Collection[str], data: bytes) -> bytes | None:
+    """An entry without the changes that say anything of erased memories but that they are gone; None for nothing."""
+    if not any(each.encode() in data for each in erased):
+        return data
+    entry = decode_entry(data)
+    if isinstance(entry, KnownEntries):
+        return data
+    kept = [
+        change for change in entry.changes
+        if isinstance(change, DropMemory) or not any(each.encode() in encode_json(change) for each in erased)
+    ]  # fmt: skip
+    if not kept:
+        return None
+    bases = {memory_id: base for memory_id, base in entry.bases.items() if memory_id not in erased}
+    return encode_entry(msgspec.structs.replace(entry, changes=tuple(kept), bases=bases))
+
+
+def _passages_of(folders: Collection[str], _: Snapshot, rows: Sequence[StoredMemory]) -> list[str]:
+    """The passages that another device reads in these folders."""
+    return [
+        row.memory.id for row in rows
+        if row.memory.note is not None and row.memory.note.folder in folders and row.memory.state != "trashed"
+    ]  # fmt: skip
+
+
+def _decide_trash(snapshot: Snapshot, ids: Sequence[str]) -> WriteResult[None]:
+    found = [memory for memory in map(snapshot.memory, ids) if memory is not None and memory.state != "trashed"]
+    changes = [change for memory in found for change in move_to_trash(memory, "its folder is read here", snapshot.now)]
+    return WriteResult(changes, None, SYNC)
+
+
+def _version() -> str:
+    return metadata.version("mnemod")
 
 
 def _encoded(known: KnownEntries, first: SharedEntry, rest: Iterator[SharedEntry]) -> Iterator[bytes]:

@@ -238,6 +238,8 @@ def _is_listed_by_its_note(context: RowContext, stored: StoredMemory) -> Iterato
     memory = stored.memory
     if not memory.managed or memory.state == "trashed":
         return
+    if memory.note is not None and memory.note.folder:
+        return  # another device reads it
     note, listed = context.note(memory.managed)
     if note is None:
         yield f"its note {memory.managed} does not exist"
