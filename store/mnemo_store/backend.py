@@ -347,6 +347,8 @@ class StateWriter(Snapshot):
                     if number_before is not None:
                         touched[memory_id] = TouchedMemory(number_before, None, None, dropped=True)
                     changed[memory_id] = None
+                case PutVersion(data=memory) if self._value("memories", id_key(memory.id)) is None:
+                    pass  # it is gone
                 case PutVersion(data=memory):
                     value = self._memory_value(StoredMemory(seq, memory), index, b"", b"")
                     self._put("versions", id_key(memory.id) + seq_key(seq), self._version_value(value))

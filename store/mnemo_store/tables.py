@@ -71,6 +71,7 @@ from mnemo_store.records import (
     PutTrash,
     PutTurnPair,
     PutUsage,
+    PutVersion,
     RecordClock,
     Session,
     Showing,
@@ -294,7 +295,8 @@ MEMORIES: Table[StoredMemory] = Table(
     decode=lambda _, value: StoredMemory(seq_of(value[:8]), codec.decode_memory(value[8:])),
 )  # fmt: skip
 VERSIONS: Table[StoredMemory] = Table(
-    "versions", "version", StoredMemory, Key(_ID, ("seq", "seq")), parents=_OF_A_MEMORY, section="apart", texts=None,
+    "versions", "version", StoredMemory, Key(_ID, ("seq", "seq")), PutVersion, parents=_OF_A_MEMORY, section="apart",
+    texts=None,
     encode=lambda stored: codec.encode(stored.memory),
     decode=lambda key, value: StoredMemory(seq_of(key[16:]), codec.decode_memory(value)),
 )  # fmt: skip
@@ -382,11 +384,11 @@ SHOWINGS: Table[Showing] = Table(
 
 DEVICE_USAGES: Table[DeviceUsage] = Table(
     "device_usages", "usage on a device", DeviceUsage, Key(_ID, ("device", "text"), mark=b">"), PutDeviceUsage,
-    DropDeviceUsage, parents=_OF_A_MEMORY, texts=None,
+    DropDeviceUsage, parents=_OF_A_MEMORY,
 )  # fmt: skip
 RECORD_CLOCKS: Table[RecordClock] = Table(
     "record_clocks", "clock of a record", RecordClock, Key(("name", "text")), PutRecordClock, DropRecordClock,
-    problems=_not_below_zero("its clock", "clock", "origin"), texts=None,
+    problems=_not_below_zero("its clock or number", "clock", "origin"),
 )  # fmt: skip
 _OF_MEMORIES: tuple[Table[Any], ...] = (MEMORIES, VERSIONS, CHANGES, USAGE)
 _OTHERS: tuple[Table[Any], ...] = (

@@ -1279,6 +1279,10 @@ export interface OperationView {
   seconds_left: number | null;
 }
 
+export interface PairingAnswer {
+  code: string;
+}
+
 export interface Patch {
   content?: string;
   kind?: "episodic" | "procedural" | "semantic" | "working";
@@ -1635,6 +1639,11 @@ export interface RememberAnswer {
   memory: MemoryView;
 }
 
+export interface RemoveDeviceRequest {
+  device: string;
+  passphrase: string;
+}
+
 export interface RenameTopicAnswer {
   topic: TopicView;
   namespace: string;
@@ -1645,6 +1654,10 @@ export interface RenameTopicRequest {
   name?: string | null;
   namespace?: string | null;
   user_id?: string | null;
+}
+
+export interface RenewKeyRequest {
+  code: string;
 }
 
 export interface RepairAnswer {
@@ -1953,6 +1966,35 @@ export interface SummarizedSession {
   memories: (string)[];
   method: "llm" | "rule";
   id: string | null;
+}
+
+export interface SyncAnswer {
+  shared: boolean;
+  folder: string | null;
+  device: string | null;
+  problem: string | null;
+  exchanged_at: number | null;
+  unsent: number;
+  runs_cycles: boolean;
+  devices: (SyncDevice)[];
+}
+
+export interface SyncDevice {
+  id: string;
+  name: string;
+  is_this: boolean;
+  removed: boolean;
+  read: number;
+  problem: string | null;
+  waiting: string | null;
+}
+
+export interface SyncRequest {
+  folder: string;
+  passphrase?: string | null;
+  code?: string | null;
+  name?: string | null;
+  create?: boolean;
 }
 
 export interface TagsAnswer {
@@ -2376,6 +2418,13 @@ export interface Operations {
   "POST /v1/backup": { request: BackupRequest; answer: BackupAnswer };
   "POST /v1/reset": { request: ResetRequest; answer: ResetAnswer };
   "POST /v1/compact": { request: CompactRequest; answer: CompactAnswer };
+  "GET /v1/sync": { request: Record<string, never>; answer: SyncAnswer };
+  "POST /v1/sync": { request: SyncRequest; answer: SyncAnswer };
+  "DELETE /v1/sync": { request: Record<string, never>; answer: SyncAnswer };
+  "POST /v1/sync/exchange": { request: Record<string, never>; answer: SyncAnswer };
+  "POST /v1/sync/invite": { request: Record<string, never>; answer: PairingAnswer };
+  "POST /v1/sync/key": { request: RenewKeyRequest; answer: SyncAnswer };
+  "POST /v1/sync/remove": { request: RemoveDeviceRequest; answer: PairingAnswer };
   "GET /v1/status": { request: Record<string, never>; answer: StatusAnswer };
   "GET /v1/health": { request: Record<string, never>; answer: HealthAnswer };
   "GET /v1/config": { request: Record<string, never>; answer: ConfigAnswer };

@@ -1,8 +1,10 @@
 """The routes of synchronisation. SPEC 13, 21"""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from mnemo_client.protocol import operations
+from mnemo_client.protocol.primitives import AnswerBody
 from mnemo_client.protocol.synchronisation import (
     PairingAnswer,
     RemoveDeviceRequest,
@@ -25,10 +27,11 @@ class SyncApi(Resource):
     def __init__(self, services: Services, workers: WorkerPool) -> None:
         super().__init__(services, workers)
         self._exchanger = WorkerPool(1, thread_name_prefix="mnemo-sync")
+        self._has_run = False
 
     def close(self) -> None:
         """End the exchange under way before its next step."""
-        if self._services.is_open:
+        if self._has_run:
             self._services.sync.stop()
         self._exchanger.close()
 
@@ -38,11 +41,15 @@ class SyncApi(Resource):
 
     @handles(operations.SHARE)
     async def share(self, request: Request) -> Reply:
-        return Reply(await self._exchanger.run(self._shared, request.ask))
+        return await self._run(self._shared, request.ask)
+
+    async def _run(self, answer: Callable[..., AnswerBody], *asked: object) -> Reply:
+        self._has_run = True
+        return Reply(await self._exchanger.run(answer, *asked))
 
     @handles(operations.EXCHANGE)
     async def exchange(self, request: Request) -> Reply:
-        return Reply(await self._exchanger.run(self._exchanged))
+        return await self._run(self._exchanged)
 
     @handles(operations.INVITE)
     def invite(self, request: Request) -> PairingAnswer:
@@ -50,11 +57,11 @@ class SyncApi(Resource):
 
     @handles(operations.RENEW_KEY)
     async def renew_key(self, request: Request) -> Reply:
-        return Reply(await self._exchanger.run(self._renewed, request.ask))
+        return await self._run(self._renewed, request.ask)
 
     @handles(operations.REMOVE_DEVICE)
     async def remove(self, request: Request) -> Reply:
-        return Reply(await self._exchanger.run(self._removed, request.ask))
+        return await self._run(self._removed, request.ask)
 
     @handles(operations.LEAVE)
     def leave(self, request: Request) -> SyncAnswer:

@@ -10,34 +10,27 @@ import platform
 import secrets
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from mnemo_core.ingest.mutations import move_to_trash
-from mnemo_core.sharing.merge import Divergence, MergeResult, adjust, lost_words, merge_entry, own_part
 from mnemo_core.sharing.shared_entry import (
-    CONFLICT_REASON,
     KnownEntries,
     SharedEntry,
     decode_entry,
     encode_entry,
-    epoch_entry,
-    memory_entries,
     portable_name,
-    record_entry,
-    removal_entry,
-    shared_entry,
 )
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import BY_SYNC, SYNC
 from mnemo_daemon.sync import group_keys
+from mnemo_daemon.sync.change_merger import ChangeMerger
 from mnemo_daemon.sync.device_files import (
     DeviceAbout,
     DeviceFile,
@@ -50,6 +43,7 @@ from mnemo_daemon.sync.device_files import (
     write_device_file,
 )
 from mnemo_daemon.sync.group_keys import GroupKey
+from mnemo_daemon.sync.outgoing_changes import OutgoingChanges, noting_erased, without_erased
 from mnemo_daemon.sync.segments import (
     START,
     FolderAhead,
@@ -63,19 +57,13 @@ from mnemo_daemon.sync.shared_folder import device_names
 from mnemo_daemon.table_walk import walk_table
 from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
-from mnemo_store.codec import encode_json
-from mnemo_store.device_clock import DEVICES, SHARED_TABLES, OwnDevices
+from mnemo_store.device_clock import DEVICES, OwnDevices
 from mnemo_store.disk import Disk
 from mnemo_store.records import (
-    DropMemory,
-    LifecycleDecision,
-    PutDecision,
-    PutDeviceUsage,
     PutMeta,
-    decision_digest,
 )
 from mnemo_store.store import Commit, Store, WriteResult
-from mnemo_store.tables import MEMORIES, RECORD_CLOCKS, StoredMemory, Table
+from mnemo_store.tables import MEMORIES, StoredMemory
 
 STATE_FILE, KEY_FILE = "sync/state.json", "sync/key"
 WAITING_CHANGES_MAX = 20_000  # transactions that are held for the folder; of more, the store is read
@@ -135,10 +123,10 @@ class SyncService:
         self.exchanged_at = 0  # ms: of the last exchange without a problem
         self._store = store
         self._disk = disk
-        self._erase = erase
         self._now = now
         self._lock = threading.Lock()
-        self._waiting: deque[Commit] = deque(maxlen=WAITING_CHANGES_MAX)
+        self._outgoing = OutgoingChanges(store)
+        self._merger = ChangeMerger(store, erase)
         self._progress: dict[str, DeviceProgress] = {}
         self._listed: list[ListedDevice] = []  # the devices at the last exchange
         self._written: dict[type[DeviceFile], DeviceFile] = {}  # this device's files, as they were last written
@@ -167,7 +155,7 @@ class SyncService:
     def on_commit(self, commit: Commit) -> None:
         """Hold a transaction for the folder."""
         if self._state is not None:
-            self._waiting.append(commit)
+            self._outgoing.hold(commit)
 
     def is_due(self) -> bool:
         """Return whether something here is not in the folder yet, or the folder has something that is not here."""
@@ -200,7 +188,7 @@ class SyncService:
         """Share no more. The store keeps everything; the folder keeps what this device shared."""
         with self._lock:
             self._state, self._key, self._writer = None, None, None
-            self._waiting.clear()
+            self._outgoing.clear()
             for name in (STATE_FILE, KEY_FILE):
                 with contextlib.suppress(FileNotFoundError):
                     self._disk.unlink(self._store.folder / name)
@@ -458,66 +446,14 @@ class SyncService:
                     ready.append(entry)
                 if blocked or problem:
                     break
-            self._merge(ready)
+            if erased := self._merger.merge(ready):
+                self._note_erased(erased)
             if blocked or problem:
                 return blocked, problem
         return False, ""
 
     def _count(self, device: str) -> int:
         return self._require_state().read.get(device, START).count
-
-    def _merge(self, entries: Sequence[SharedEntry]) -> None:
-        erased = [
-            change.id for entry in entries if entry.erases for change in entry.changes if isinstance(change, DropMemory)
-        ]
-        with self._store.snapshot() as snapshot:
-            erased = [memory_id for memory_id in erased if snapshot.stored(memory_id) is not None]
-        named = [each.id for entry in entries if entry.erases for each in entry.changes if isinstance(each, DropMemory)]
-        if erased:
-            self._erase(erased, BY_SYNC.name)
-        if named:
-            self._note_erased(named)
-        writes = [
-            self._store.transact(partial(_decide_merge, entry=entry), by=entry.by or BY_SYNC.name, background=True)
-            for entry in entries
-        ]
-        results = [write.result().result for write in writes]
-        for result in results:
-            for part in _parts(result):
-                self._adjust(part)
-            for divergence in result.divergences:
-                self._propose(divergence)
-
-    def _adjust(self, part: MergeResult) -> None:
-        """Makes the change that follows from a part of a merge, if any."""
-        with self._store.snapshot() as snapshot:
-            if not adjust(snapshot, part, OwnDevices.of(snapshot)):
-                return
-
-        def decide(snapshot: Snapshot) -> WriteResult[None]:
-            made = adjust(snapshot, part, OwnDevices.of(snapshot))
-            if not made:
-                return WriteResult((), None)
-            return WriteResult(made[0].changes, None, made[0].what, clock=made[0].clock)
-
-        self._store.transact(decide, by=BY_SYNC.name, background=True).result()
-
-    def _propose(self, divergence: Divergence) -> None:
-        """Proposes words that would be lost for review."""
-
-        def decide(snapshot: Snapshot) -> WriteResult[None]:
-            own = OwnDevices.of(snapshot)
-            lost, current = lost_words(snapshot, divergence, own), snapshot.memory(divergence.memory_id)
-            if lost is None or current is None:
-                return WriteResult((), None)
-            proposal = LifecycleDecision(
-                memory=current.id, action="merge", other=current.id, status="proposed", at=snapshot.now,
-                digest=decision_digest([current.content]), text=lost.content,
-                reason=f"{CONFLICT_REASON}edited on two devices; this is the version that came second",
-            )  # fmt: skip
-            return WriteResult((PutDecision(data=proposal),), None, SYNC)
-
-        self._store.transact(decide, by=BY_SYNC.name, background=True).result()
 
     def _push(self, folder: Path, key: GroupKey) -> None:
         """Shares what was changed here and is not in the folder yet."""
@@ -526,18 +462,18 @@ class SyncService:
             folder, key, state.device, state.position, clock=self._now, disk=self._disk
         )
         if not state.has_shared:
-            sent = self._share_usage(0)
-            self._forget_waiting(sent)
-            entries = self._state_entries({state.device, *state.removed}, 0)
+            sent = self._outgoing.share_usage(state.device, 0)
+            self._outgoing.clear(sent)
+            entries = self._outgoing.state(state.removed)
             position = writer.replace_with_snapshot(map(encode_entry, entries))
             writer.remove_before(newest_snapshot(folder, key, state.device))
             self._save(msgspec.structs.replace(self._require_state(), sent=sent, position=position, has_shared=True))
             return
         if self._store.seq <= state.sent:
             return
-        sent = self._share_usage(state.sent)
+        sent = self._outgoing.share_usage(state.device, state.sent)
         erased: list[str] = []
-        entries = _noting_erased(self._changed_entries(state, sent), erased)
+        entries = noting_erased(self._outgoing.entries(state.sent, sent), erased)
         first = next(entries, None)
         if first is not None:
             known = KnownEntries(counts={device: position.count for device, position in state.read.items()})
@@ -563,7 +499,7 @@ class SyncService:
         """Rewrites this device's segments without what was erased."""
         state = self._require_state()
         if state.to_clean:
-            writer.rewrite(partial(_without, state.to_clean))
+            writer.rewrite(partial(without_erased, state.to_clean))
             self._save(msgspec.structs.replace(state, to_clean=[]))
 
     def _compact(self, folder: Path, key: GroupKey) -> None:
@@ -576,70 +512,6 @@ class SyncService:
         read = (seen.positions.get(state.device, START).count if seen is not None else 0 for seen in others)
         if all(count >= state.position.count for count in read):
             self._save(msgspec.structs.replace(state, has_shared=False))
-
-    def _share_usage(self, after: int) -> int:
-        """Writes this device's part of what was used since a transaction; returns the last one that is to be shared."""
-        device = self._require_state().device
-        used: dict[str, None] = {}
-        seq = after
-        while True:
-            with self._store.snapshot() as snapshot:
-                entries = snapshot.entries(seq)
-            used |= {memory_id: None for _, entry in entries if not entry.device for memory_id in entry.used}
-            if not entries:
-                break
-            seq = entries[-1].seq
-        for ids in batched(list(used), USAGE_TOGETHER):
-
-            def decide(snapshot: Snapshot, ids: Sequence[str] = tuple(ids)) -> WriteResult[None]:
-                parts = (own_part(snapshot, memory_id, device, snapshot.now) for memory_id in ids)
-                return WriteResult([PutDeviceUsage(data=part) for part in parts if part is not None], None, SYNC)
-
-            seq = max(seq, self._store.transact(decide, by=BY_SYNC.name, background=True).result().seq)
-        return seq
-
-    def _changed_entries(self, state: SyncState, sent: int) -> Iterator[SharedEntry]:
-        """The entries of the transactions behind the last one that was shared, up to `sent`."""
-        waiting = self._take_waiting(state.sent, sent)
-        if waiting is None:
-            yield from self._state_entries({state.device}, state.sent)
-            return
-        for commits in batched(waiting, MERGED_TOGETHER):
-            with self._store.snapshot() as snapshot:
-                own = OwnDevices.of(snapshot)
-                made = [shared_entry(each.seq, each.changes or (), snapshot, own) for each in commits]
-            yield from (entry for entry in made if entry is not None)
-
-    def _take_waiting(self, after: int, until: int) -> list[Commit] | None:
-        """The held transactions behind `after` up to `until`; None where some are missing."""
-        taken = []
-        while self._waiting and self._waiting[0].seq <= until:
-            commit = self._waiting.popleft()
-            if commit.seq > after:
-                taken.append(commit)
-        is_whole = [commit.seq for commit in taken] == list(range(after + 1, until + 1))
-        return taken if is_whole and all(commit.changes is not None for commit in taken) else None
-
-    def _forget_waiting(self, until: int) -> None:
-        while self._waiting and self._waiting[0].seq <= until:
-            self._waiting.popleft()
-
-    def _state_entries(self, devices: Collection[str], after: int) -> Iterator[SharedEntry]:
-        """The state of the store as entries: what these devices changed last, in transactions behind `after`."""
-        with self._store.snapshot() as snapshot:
-            own = OwnDevices.of(snapshot)
-            yield epoch_entry(snapshot, own)
-        devices = {*devices, *(device for _, device in own.spans)}
-        for slices in walk_table(self._store, MEMORIES, lambda snapshot, rows: [
-            list(memory_entries(snapshot, row.memory, devices, own, after)) for row in rows
-        ]):  # fmt: skip
-            for entries in slices:
-                yield from entries
-        for table in SHARED_TABLES:
-            for entries in walk_table(self._store, table, partial(_record_entries, table, devices, own, after)):
-                yield from entries
-        for clocks in walk_table(self._store, RECORD_CLOCKS, lambda _, rows: rows):
-            yield from (entry for clock in clocks if (entry := removal_entry(clock, devices, after)) is not None)
 
     # State
 
@@ -680,46 +552,6 @@ class SyncService:
         return None
 
 
-def _decide_merge(snapshot: Snapshot, entry: SharedEntry) -> WriteResult[MergeResult]:
-    result = merge_entry(snapshot, entry, OwnDevices.of(snapshot))
-    return WriteResult(
-        result.changes, result, entry.what, entry.group, clock=entry.clock, device=entry.device, origin=entry.origin
-    )
-
-
-def _parts(result: MergeResult) -> Iterator[MergeResult]:
-    """The result in parts that give one change each at most."""
-    for divergence in result.divergences:
-        yield MergeResult((), (divergence,))
-    for arrived in result.arrived:
-        yield MergeResult((), (), (arrived,))
-
-
-def _noting_erased(entries: Iterator[SharedEntry], erased: list[str]) -> Iterator[SharedEntry]:
-    """The entries as they are; adds the memories that they erase to the list."""
-    for entry in entries:
-        if entry.erases:
-            erased += (change.id for change in entry.changes if isinstance(change, DropMemory))
-        yield entry
-
-
-def _without(erased: Collection[str], data: bytes) -> bytes | None:
-    """An entry without the changes that say anything of erased memories but that they are gone; None for nothing."""
-    if not any(each.encode() in data for each in erased):
-        return data
-    entry = decode_entry(data)
-    if isinstance(entry, KnownEntries):
-        return data
-    kept = [
-        change for change in entry.changes
-        if isinstance(change, DropMemory) or not any(each.encode() in encode_json(change) for each in erased)
-    ]  # fmt: skip
-    if not kept:
-        return None
-    bases = {memory_id: base for memory_id, base in entry.bases.items() if memory_id not in erased}
-    return encode_entry(msgspec.structs.replace(entry, changes=tuple(kept), bases=bases))
-
-
 def _passages_of(folders: Collection[str], _: Snapshot, rows: Sequence[StoredMemory]) -> list[str]:
     """The passages that another device reads in these folders."""
     return [
@@ -742,10 +574,3 @@ def _encoded(known: KnownEntries, first: SharedEntry, rest: Iterator[SharedEntry
     yield encode_entry(known)
     yield encode_entry(first)
     yield from map(encode_entry, rest)
-
-
-def _record_entries(
-    table: Table[Any], devices: Collection[str], own: OwnDevices, after: int, snapshot: Snapshot, rows: Sequence[Any]
-) -> list[SharedEntry]:
-    made = (record_entry(snapshot, table, row, devices, own, after) for row in rows)
-    return [entry for entry in made if entry is not None]
