@@ -382,6 +382,15 @@ ROWS: dict[str, list[Row]] = {
     ],
     "POST /v1/import": [Row(own_export, refused=True)],
     "POST /v1/backup": [Row(one("POST", "/v1/backup", {}), refused=True)],
+    "GET /v1/sync": [Row(one("GET", "/v1/sync"), refused=True)],
+    "POST /v1/sync": [Row(one("POST", "/v1/sync", {"folder": "nowhere"}), refused=True)],
+    "DELETE /v1/sync": [Row(one("DELETE", "/v1/sync"), refused=True)],
+    "POST /v1/sync/exchange": [Row(one("POST", "/v1/sync/exchange"), refused=True)],
+    "POST /v1/sync/invite": [Row(one("POST", "/v1/sync/invite"), refused=True)],
+    "POST /v1/sync/key": [Row(one("POST", "/v1/sync/key", {"code": "x"}), refused=True)],
+    "POST /v1/sync/remove": [
+        Row(one("POST", "/v1/sync/remove", {"device": "x", "passphrase": "long enough"}), refused=True)
+    ],
     "POST /v1/compact": [Row(one("POST", "/v1/compact", {"dry_run": True}), refused=True)],
     "POST /v1/check": [Row(one("POST", "/v1/check"))],
     "GET /v1/exposure": [Row(one("GET", "/v1/exposure"), refused=True)],

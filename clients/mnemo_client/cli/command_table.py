@@ -341,6 +341,7 @@ _FORGET = (
     _flag("--all", help="all memories of the namespace"),
     _flag("--quoting", help="also erase memories that quote it"),
     _flag("--everywhere", help="also erase it from backups and other copies of the store, by rewriting them"),
+    _flag("--status", help="show which of your devices have carried out what was erased"),
     _DRY_RUN,
     _YES,
 )

@@ -457,6 +457,7 @@ export interface DifferenceView {
   by: string;
   what: string;
   group: string | null;
+  device: string | null;
   memory: MemoryView | null;
   fields: (string)[];
   before: Record<string, unknown>;
@@ -1977,6 +1978,7 @@ export interface SyncAnswer {
   unsent: number;
   runs_cycles: boolean;
   devices: (SyncDevice)[];
+  erasures: (SyncErasure)[];
 }
 
 export interface SyncDevice {
@@ -1987,6 +1989,12 @@ export interface SyncDevice {
   read: number;
   problem: string | null;
   waiting: string | null;
+}
+
+export interface SyncErasure {
+  id: string;
+  done: (string)[];
+  waiting: (string)[];
 }
 
 export interface SyncRequest {
@@ -2243,6 +2251,8 @@ export interface VersionView {
   memory: MemoryView;
   what: string;
   group: string | null;
+  device: string | null;
+  overruled: boolean;
 }
 
 export interface ViewStatus {

@@ -12,7 +12,8 @@ ChangeKind = Literal["added", "changed", "trashed", "discarded", "erased"]
 
 class VersionView(AnswerBody):
     """`what` is the operation that made it ("add", "edit", "rm", "restore", "notes", "undo:12"); changes of one `group`
-    are undone together."""
+    are undone together. `device`: of a change that another device made, its name. `overruled`: it came in behind a
+    later one, and was never current here."""
 
     seq: int  # the change, as undo takes it
     at: int
@@ -20,6 +21,8 @@ class VersionView(AnswerBody):
     memory: MemoryView
     what: str = ""
     group: str | None = None
+    device: str | None = None
+    overruled: bool = False
 
 
 class HistoryAnswer(AnswerBody):
@@ -65,6 +68,7 @@ class DifferenceView(AnswerBody):
     by: str
     what: str
     group: str | None = None
+    device: str | None = None  # as of a version
     memory: MemoryView | None = None
     fields: list[str] = []
     before: dict[str, Any] = {}

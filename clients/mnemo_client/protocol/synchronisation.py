@@ -49,6 +49,15 @@ class SyncDevice(AnswerBody):
     waiting: str | None = None  # what of it has not arrived yet
 
 
+class SyncErasure(AnswerBody):
+    """A memory that was erased while the memory is shared: the devices that have done so, and those that have not said
+    so yet."""
+
+    id: str
+    done: list[str]
+    waiting: list[str]
+
+
 class SyncAnswer(AnswerBody):
     """GET /v1/sync: whether and through which folder the store is shared, and how far each device was read."""
 
@@ -60,6 +69,7 @@ class SyncAnswer(AnswerBody):
     unsent: int = 0  # changes that are not in the folder yet
     runs_cycles: bool = True  # this device consolidates; one at a time does
     devices: list[SyncDevice] = []
+    erasures: list[SyncErasure] = []  # the latest last
 
 
 class PairingAnswer(AnswerBody):

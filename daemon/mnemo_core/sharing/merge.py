@@ -325,6 +325,8 @@ def own_part(store: Snapshot, memory_id: str, device: str, clock: int) -> Device
     parts = {part.device: part for part in store.under(DEVICE_USAGES, memory_id)}
     if here == summed_usage(memory_id, parts.values()) and parts:
         return None
+    if device in parts:
+        clock = max(clock, parts[device].clock + 1)
     others = summed_usage(memory_id, (part for part in parts.values() if part.device != device))
     return DeviceUsage(
         id=memory_id, device=device, clock=clock,

@@ -37,7 +37,10 @@ class HistoryApi(Resource):
         )
         roots = self._services.root_paths()
         return Reply(
-            HistoryAnswer(versions=[response_codec.version(row, roots) for row in rows], cursor=cursor or None)
+            HistoryAnswer(
+                versions=[response_codec.version(row, roots, self._services.sync.names()) for row in rows],
+                cursor=cursor or None,
+            )
         )
 
     @handles(operations.SHOWN)
@@ -87,7 +90,7 @@ class HistoryApi(Resource):
             query.cursor or "",
         )  # fmt: skip
         roots = self._services.root_paths()
-        shown = [response_codec.difference(row, roots) for row in rows]
+        shown = [response_codec.difference(row, roots, self._services.sync.names()) for row in rows]
         return DiffAnswer(
             since_seq=span.since,
             until_seq=span.until,

@@ -30,7 +30,7 @@ from mnemo_daemon.memories.history import MemoryDifference, MemoryVersion
 from mnemo_daemon.memories.memory_service import MemoryDetails, MemoryEdge
 from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome, TimeOutcome, shown_score
 from mnemo_daemon.times import local_day
-from mnemo_store.records import Cycle, Memory
+from mnemo_store.records import ChangeEntry, Cycle, Memory
 
 NOT_ASSUMED = ProfilePlace("do_not_assume")
 TRAIL_CHARS_MAX = 120  # of title and headings, in a line of the context block
@@ -156,17 +156,30 @@ def edge(row: MemoryEdge, root_paths: Mapping[str, str]) -> EdgeView:
     )  # fmt: skip
 
 
-def version(row: MemoryVersion, root_paths: Mapping[str, str]) -> VersionView:
+def version(row: MemoryVersion, root_paths: Mapping[str, str], devices: Mapping[str, str]) -> VersionView:
+    """The version as it is answered. devices: the names of the devices that share the memory."""
     view, entry = memory_view(row.details, root_paths), row.entry
-    return VersionView(seq=row.seq, at=entry.at, by=entry.by, memory=view, what=entry.what, group=entry.group or None)
+    return VersionView(
+        seq=row.seq, at=_made_at(entry), by=entry.by, memory=view, what=entry.what, group=entry.group or None,
+        device=devices.get(entry.device, entry.device) or None, overruled=row.details.memory.overruled,
+    )  # fmt: skip
 
 
-def difference(row: MemoryDifference, root_paths: Mapping[str, str]) -> DifferenceView:
+def _made_at(entry: ChangeEntry) -> int:
+    """The time at which a change was made; of one of another device, there."""
+    return entry.clock if entry.device and entry.clock else entry.at
+
+
+def difference(
+    row: MemoryDifference, root_paths: Mapping[str, str], devices: Mapping[str, str]
+) -> DifferenceView:
+    """The difference as it is answered. devices: the names of the devices that share the memory."""
     before, after = (memory_view(each, root_paths) if each is not None else None for each in (row.before, row.after))
     entry = row.entry
     return DifferenceView(
         id=row.id, how=row.became or "dropped", seq=row.seq, at=entry.at, by=entry.by, what=entry.what,
-        group=entry.group or None, memory=before if row.became == "trashed" else after, fields=list(row.fields),
+        group=entry.group or None, device=devices.get(entry.device, entry.device) or None,
+        memory=before if row.became == "trashed" else after, fields=list(row.fields),
         before={name: getattr(before, name) for name in row.fields},
         after={name: getattr(after, name) for name in row.fields},
     )  # fmt: skip

@@ -1,6 +1,6 @@
 """The routes of synchronisation. SPEC 13, 21"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from mnemo_client.protocol import operations
@@ -11,6 +11,7 @@ from mnemo_client.protocol.synchronisation import (
     RenewKeyRequest,
     SyncAnswer,
     SyncDevice,
+    SyncErasure,
     SyncRequest,
 )
 from mnemo_daemon.api.resource import Resource, handles
@@ -122,4 +123,16 @@ class SyncApi(Resource):
                 )
                 for each in sync.devices()
             ],
+            erasures=_erasures(sync.erasures(), sync.names()),
         )  # fmt: skip
+
+
+def _erasures(found: Mapping[str, Mapping[str, bool]], names: Mapping[str, str]) -> list[SyncErasure]:
+    """The erasures with the names of the devices."""
+    return [
+        SyncErasure(
+            id=memory_id, done=[names.get(device, device) for device, is_done in devices.items() if is_done],
+            waiting=[names.get(device, device) for device, is_done in devices.items() if not is_done],
+        )
+        for memory_id, devices in found.items()
+    ]  # fmt: skip

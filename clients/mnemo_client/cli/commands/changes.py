@@ -23,6 +23,7 @@ from mnemo_client.protocol.changes import (
     OperationEvent,
     ProgressEvent,
     StartEvent,
+    VersionView,
 )
 from mnemo_client.protocol.memories import MemoryView
 
@@ -133,16 +134,23 @@ def _point_in_time(text: str) -> str:
 def version_lines(answer: HistoryAnswer, style: TextStyle) -> Iterator[str]:
     """Yield for each version who made it, when and how, then its changes; for the first version its text."""
     for version, before in zip(answer.versions, [*answer.versions[1:], None], strict=True):
-        facts = [local_time(version.at), sanitize(version.by), operation_text(version.what)]
+        facts = [local_time(version.at), _author(version), operation_text(version.what)]
         if version.group is not None:
             facts.append(f"group {sanitize(version.group)}")
         head = f"{style.bold(f'change {version.seq}')} · {style.dim(' · '.join([*filter(None, facts)]))}"
         yield f"{head}{style.dim(f' · version {version.memory.version}')}"
-        if before is None:
+        if version.overruled:
+            yield f"  {style.dim('not taken, since a later change was known already:')} {first_line(version.memory)}"
+        elif before is None:
             yield f"  {first_line(version.memory)}"
         else:
             old, new = _fields(before.memory), _fields(version.memory)
             yield from field_lines(old, new, [name for name in new if old[name] != new[name]], style, "  ")
+
+
+def _author(change: VersionView | DifferenceView) -> str:
+    """Return who made a change, and on which device if it was another one."""
+    return sanitize(change.by if change.device is None else f"{change.by} on {change.device}")
 
 
 def diff_lines(rows: Sequence[DifferenceView], style: TextStyle) -> Iterator[str]:
@@ -158,7 +166,7 @@ def _difference_row(row: DifferenceView, style: TextStyle) -> list[str]:
     sign = _SIGNS.get(row.how, "?")
     paint = {"+": style.good, "-": style.bad}.get(sign, style.warn)
     text = first_line(row.memory) if row.memory is not None else "erased"
-    facts = [f"change {row.seq}", local_minute(row.at), sanitize(row.by), operation_text(row.what)]
+    facts = [f"change {row.seq}", local_minute(row.at), _author(row), operation_text(row.what)]
     return [f"{paint(sign)} {style.location(short_id(row.id))}", *map(style.dim, facts), text]
 
 

@@ -19,6 +19,8 @@ _STATES = {"clean": TextStyle.good, "removed": TextStyle.good, "still there": Te
 def forget(context: CommandContext) -> int:
     """Erase memories; exit 1 if any trace is left."""
     options = context.options
+    if options.status:
+        return _show_status(context)
     wanted = _filter_from_options(context)
     if bool(options.id) == (wanted is not None):
         both = ", not both" if options.id else ""
@@ -50,6 +52,23 @@ def forget(context: CommandContext) -> int:
     if not context.print_json_if_asked():
         context.print(*report_lines(report, context.style))
     return EXIT_DONE if report.complete else EXIT_FAILED
+
+
+def _show_status(context: CommandContext) -> int:
+    """Show for each erased memory which devices have erased it; exit 1 while one has not."""
+    answer = context.client().sync_status()
+    waiting = [each for each in answer.erasures if each.waiting]
+    if not context.print_json_if_asked():
+        for each in answer.erasures:
+            state = f"waits for {', '.join(map(sanitize, each.waiting))}" if each.waiting else "erased"
+            done = f" on {', '.join(map(sanitize, each.done))}" if each.done else ""
+            paint = context.style.warn if each.waiting else context.style.good
+            context.print(f"{short_id(each.id)}  {paint(state)}{'; erased' if each.waiting and done else ''}{done}")
+        if not answer.shared:
+            context.message("the memory is not shared: what was erased here is nowhere else; see: mnemo sync --help")
+        elif not answer.erasures:
+            context.message("nothing was erased since the memory is shared")
+    return EXIT_FAILED if waiting else EXIT_DONE
 
 
 def trash_empty(context: CommandContext) -> int:
