@@ -202,4 +202,4 @@ class CarriedFolder(RuleBasedStateMachine):
 
 
 TestCarriedFolder = CarriedFolder.TestCase
-TestCarriedFolder.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestCarriedFolder.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
