@@ -40,7 +40,7 @@ PASSPHRASE_CHARS_MIN = 8
 FILE_BYTES_MAX = 8 << 20
 DEFAULT_COST = PassphraseCost()
 
-_GROUP_FILE = re.compile(r"group(?:\.([2-9]|[1-9]\d{1,4}))?\.json")
+_GROUP_FILE = re.compile(r"group(?:\.([2-9]|[1-9][0-9]{1,4}))?\.json")
 
 
 class WrongPassphrase(SyncError):
@@ -75,6 +75,10 @@ class GroupKey:
         if not 1 <= generation <= len(self.keys):
             raise UnauthenticData(f"written with key {generation} of the group; this device knows {len(self.keys)}")
         return subkey(self.keys[generation - 1], purpose)
+
+    def until(self, generation: int) -> "GroupKey":
+        """Return the key as it was in a generation."""
+        return GroupKey(self.group, self.keys[:generation])
 
     def to_bytes(self) -> bytes:
         """Return the secret as one line of JSON, for a file that nobody else can read."""

@@ -10,6 +10,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,7 +48,7 @@ SEGMENT_SECONDS = 600.0
 """A segment of this age is closed: what carries files then never sends it again."""
 
 NUMBER_MAX = 999_999
-_SEGMENT_FILE = re.compile(r"(\d{6})\.seg")
+_SEGMENT_FILE = re.compile(r"([0-9]{6})\.seg")
 _HEAD_BYTES = 4096  # they hold the description
 
 
@@ -107,16 +108,15 @@ class _Segment(NamedTuple):
 
 
 class _DeviceSegments:
-    """The segments of one device, as they lie in the folder at one moment."""
+    """The segments of one device, as they lie in the folder at one moment, from the segment `first` on."""
 
-    def __init__(self, folder: Path, key: GroupKey, device: str) -> None:
+    def __init__(self, folder: Path, key: GroupKey, device: str, first: int = 0) -> None:
         self.key = key
         self.device = device
         self.folder = device_folder(folder, device)
         self.problems: dict[int, str] = {}  # a sentence about each segment that is not as it was written
-        self._found: dict[int, _Segment | None] = {}
         matches = [match for name in names_in(self.folder) if (match := _SEGMENT_FILE.fullmatch(name))]
-        self.numbers = [number for match in matches if (number := int(match[1]))]
+        self.numbers = [number for match in matches if (number := int(match[1])) >= first]
 
     def path(self, number: int) -> Path:
         return segment_path(self.folder, number)
@@ -129,11 +129,22 @@ class _DeviceSegments:
     def report(self, number: int, frame: int, reason: str) -> None:
         self.problems.setdefault(number, f"{place(self.path(number))}, frame {frame}: {reason}")
 
-    def get(self, number: int) -> _Segment | None:
-        """Return a segment; None if it is missing, has not arrived, or is not authentic, which is a problem."""
-        if number not in self._found:
-            self._found[number] = self._read_description(number) if number in self.numbers else None
-        return self._found[number]
+    @cached_property
+    def found(self) -> dict[int, _Segment]:
+        """The segments that have arrived and are authentic.
+
+        A device that knows a newer key writes with no older one: who was excluded by a new key cannot go on from it.
+        """
+        found: dict[int, _Segment] = {}
+        generation = 0
+        for number in self.numbers:
+            segment = self._read_description(number)
+            if segment and segment.generation < generation:
+                self.report(number, 0, f"written with key {segment.generation} of the group, after key {generation}")
+            elif segment:
+                found[number] = segment
+                generation = segment.generation
+        return found
 
     def content(self, number: int, head: int | None = None) -> SegmentContent:
         """Return the frames of a segment file, none if it cannot be read. They are not kept: there may be many."""
@@ -159,12 +170,9 @@ class _DeviceSegments:
 
     def snapshot_after(self, number: int) -> _Segment | None:
         """Return the first part of the newest complete snapshot that begins after this segment."""
-        for first in reversed(self.numbers):
-            if first <= number:
-                break
-            found = self.get(first)
-            if found and found.is_snapshot_start and self.parts(found):
-                return found
+        for first in sorted(self.found, reverse=True):
+            if first > number and self.found[first].is_snapshot_start and self.parts(self.found[first]):
+                return self.found[first]
         return None
 
     def parts(self, first: _Segment) -> list[_Segment]:
@@ -176,7 +184,7 @@ class _DeviceSegments:
                 return []
             if part.description.is_last:
                 return parts
-            following = self.get(part.number + 1)
+            following = self.found.get(part.number + 1)
             if not following or following.description.part != part.description.part + 1:
                 return []
             if following.description.previous != part.number or following.description.count != part.last_position.count:
@@ -185,9 +193,8 @@ class _DeviceSegments:
 
     def next_after(self, number: int) -> _Segment | None:
         """Return the segment that continues this one; a snapshot begins something new and continues none."""
-        for each in self.numbers:
-            found = self.get(each) if each > number else None
-            if found and found.description.previous == number and not found.is_snapshot_start:
+        for found in self.found.values():
+            if found.number > number and found.description.previous == number and not found.is_snapshot_start:
                 return found
         return None
 
@@ -216,7 +223,7 @@ def read_entries(folder: Path, key: GroupKey, device: str, position: Position, l
     and it is tried again by the next call.
     """
     try:
-        segments = _DeviceSegments(folder, key, device)
+        segments = _DeviceSegments(folder, key, device, position.segment)
     except UnsafeFile as error:
         return ReadResult([], position, str(error))
     if snapshot := segments.snapshot_after(position.segment):
@@ -229,7 +236,7 @@ def read_entries(folder: Path, key: GroupKey, device: str, position: Position, l
             if _is_beyond(segments, content, position):
                 problem = f"the folder went back: it has less of device {device} than was read from it before"
                 return ReadResult(taken, position, segments.problem or problem, went_back=not segments.problem)
-            is_known = segments.get(position.segment) is not None
+            is_known = segments.found.get(position.segment) is not None
             for end, entries in segments.frames_after(content, position) if is_known else ():
                 position = end
                 taken += filter(None, entries)
@@ -270,7 +277,7 @@ def end_of(folder: Path, key: GroupKey, device: str) -> Position:
     snapshot = segments.snapshot_after(0)
     whole = {part.number for part in segments.parts(snapshot)} if snapshot else set[int]()
     for number in reversed(segments.numbers):
-        found = segments.get(number)
+        found = segments.found.get(number)
         if found and (not found.description.part or number in whole):
             end = Position(number, 0, found.description.count)
             for position, _entries in segments.frames_after(segments.content(number), end):
@@ -340,7 +347,7 @@ class SegmentWriter:
                 batch = next(source, None)
             is_last = batch is None
             made = SegmentDescription(previous, before, self._clock(), part, is_last, len(frames), count - before)
-            size = self._write_segment(number, made, frames)
+            size = self._write_segment(number, made, frames, self._key)
             end = Position(number, len(frames), count)
             number, previous = number + 1, number
         self.position, self._size = end, size
@@ -359,25 +366,25 @@ class SegmentWriter:
         self._remove_drafts(segments)
         changed = 0
         for number in segments.numbers:
-            segment = segments.get(number)
+            segment = segments.found.get(number)
             if segment is None:
                 raise DamagedSegment(segments.problems.get(number) or f"{place(segments.path(number))} is not complete")
             content = segments.content(number)
+            key = self._key.until(segment.generation)
             frames: list[bytes] = []
             here, position = 0, Position(number, 0, segment.description.count)
             for end, entries in segments.frames_after(content, position):
                 kept = [(keep(entry) or b"") if entry else b"" for entry in entries]
                 here += sum(old != new for old, new in zip(entries, kept, strict=True))
-                frames.append(
-                    seal_entries(self._key, FramePlace(self._device, number, end.frame, position.count), kept)
-                )
+                at = FramePlace(self._device, number, end.frame, position.count)
+                frames.append(seal_entries(key, at, kept))
                 position = end
             is_torn = content.is_partial or number in segments.problems
             if is_torn and position < self.position and number <= self.position.segment:
                 raise DamagedSegment(segments.problems.get(number) or f"{place(segments.path(number))} is not complete")
-            segments.problems.clear()
+            segments.problems.pop(number, None)
             if here or is_torn:
-                self._write_segment(number, segment.description, frames)
+                self._write_segment(number, segment.description, frames, key)
             changed += here
         return changed
 
@@ -402,7 +409,7 @@ class SegmentWriter:
         if self._size >= SEGMENT_BYTES or not 0 <= now - self._began < SEGMENT_SECONDS:
             number = self._next_number()
             sealed = seal_entries(self._key, FramePlace(self._device, number, 1, count), batch)
-            self._size = self._write_segment(number, SegmentDescription(segment, count, now), [sealed])
+            self._size = self._write_segment(number, SegmentDescription(segment, count, now), [sealed], self._key)
             self._began = now
             self.position = Position(number, 1, count + len(batch))
             return
@@ -420,7 +427,7 @@ class SegmentWriter:
         Returns how many of the waiting entries are already there; moves the position behind them.
         """
         make_device_folder(self._shared, self._device, self._disk)
-        segments = _DeviceSegments(self._shared, self._key, self._device)
+        segments = _DeviceSegments(self._shared, self._key, self._device, self.position.segment)
         self._remove_drafts(segments)
         position = self._behind_own_snapshot(segments)
         known = 0
@@ -465,13 +472,13 @@ class SegmentWriter:
             if os.fstat(fd).st_size > self._size:
                 self._disk.truncate(fd, self._size)
             self._disk.sync(fd)
-        segment = segments.get(position.segment)
+        segment = segments.found.get(position.segment)
         is_open = segment and not segment.description.part and segment.generation == self._key.generation
         self._began = segment.description.began if segment and is_open else -math.inf
 
-    def _write_segment(self, number: int, made: SegmentDescription, frames: Sequence[bytes]) -> int:
+    def _write_segment(self, number: int, made: SegmentDescription, frames: Sequence[bytes], key: GroupKey) -> int:
         """Write a whole segment, completely or not at all, and return its size."""
-        pieces = [preamble(self._key), seal_description(self._key, self._device, number, made), *frames]
+        pieces = [preamble(key), seal_description(key, self._device, number, made), *frames]
         replace_file(self._path(number), pieces, self._disk)
         return sum(map(len, pieces))
 

@@ -54,6 +54,16 @@ def device_names(folder: Path) -> list[str]:
     ]
 
 
+def device_state(folder: Path, device: str) -> tuple[tuple[str, int, int], ...]:
+    """Return name, size and time of everything a device has in the folder: equal while nothing of it has changed."""
+    found = []
+    for name in names_in(device_folder(folder, device)):
+        with contextlib.suppress(FileNotFoundError):
+            status = (folder / DEVICES / device / name).lstat()
+            found.append((name, status.st_size, status.st_mtime_ns))
+    return tuple(found)
+
+
 def names_in(folder: Path) -> list[str]:
     """Every name in a folder, in order; none if there is no such folder."""
     try:
