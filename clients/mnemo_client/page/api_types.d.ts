@@ -1960,9 +1960,16 @@ export interface TagsAnswer {
   namespace: string;
 }
 
+export interface TextCandidate {
+  id: string;
+  score: number;
+  reason: string;
+}
+
 export interface TextExplanation {
   lines: (TextLine)[];
   sections: (TextSection)[];
+  below: (TextCandidate)[];
 }
 
 export interface TextLine {
