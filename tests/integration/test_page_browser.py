@@ -268,7 +268,7 @@ def test_an_edit_is_marked_as_one_among_the_changes(browser: Browser, filled: Ru
         client.patch(memory.id, content="The tram stops at the museum and the zoo.")
     browser.go("#/lifecycle/changes?ns=edits")
     browser.sees("and the zoo", ".member")
-    assert browser.texts(".member .badge") == ["added, edited"]
+    assert browser.texts(".member .badge") == ["added, changed"]
 
 
 def test_a_message_of_the_page_covers_no_control(browser: Browser, filled: RunningDaemon) -> None:
@@ -287,6 +287,7 @@ def test_a_message_of_the_page_covers_no_control(browser: Browser, filled: Runni
             assert toast["left"] >= each["right"] or toast["bottom"] <= each["top"], (width, toast, each)
         browser.press("u")
         browser.sees("Taken back", ".toast")
+        browser.sees_no("pinned", ".card > header")
     browser.resize(1440, 900)
     with filled.client("home") as client:
         client.delete(memory.id)

@@ -9,6 +9,19 @@ export interface AbstractRequest {
   user_id?: string | null;
 }
 
+export interface AgentView {
+  agent_id: string;
+  memories: number;
+  last_at: number;
+}
+
+export interface AgentsAnswer {
+  agents: (AgentView)[];
+  total: number;
+  cursor: string | null;
+  namespace: string;
+}
+
 export interface AskAnswer {
   answer: string;
   sentences: (AskSentence)[];
@@ -2319,6 +2332,7 @@ export interface Operations {
   "GET /v1/trash": { request: TrashQuery; answer: TrashPage };
   "GET /v1/recent": { request: RecentQuery; answer: SearchAnswer };
   "GET /v1/tags": { request: ScopedRequest; answer: TagsAnswer };
+  "GET /v1/agents": { request: ScopedPageQuery; answer: AgentsAnswer };
   "GET /v1/timeline": { request: TimelineQuery; answer: TimelineAnswer };
   "GET /v1/memories/{id}/history": { request: MemoryPartsQuery; answer: HistoryAnswer };
   "GET /v1/memories/{id}/shown": { request: MemoryPartsQuery; answer: ShownAnswer };

@@ -303,6 +303,19 @@ class AttributeStore:
             names = CODED.get(name) or self._names[name]
             return {names[int(code)]: int(count) for code, count in zip(codes, counts, strict=True)}
 
+    def writers(self, wanted: MemoryFilter) -> list[tuple[int, int, str, int]]:
+        """The agents of the memories that pass the filter: when each wrote the last one, its code, its name, and how
+        many there are of it; the last first."""
+        mask = self.mask(wanted)
+        with self._lock:
+            codes, at = self._live("agent_id")[: len(mask)][mask], self._live("created_at")[: len(mask)][mask]
+            found, counts = np.unique(codes, return_counts=True)
+            rows = [
+                (int(at[codes == code].max()), int(code), self._names["agent_id"][int(code)], int(count))
+                for code, count in zip(found, counts, strict=True)
+            ]
+        return sorted((row for row in rows if row[2]), reverse=True)
+
     def scopes(self) -> list[tuple[str, str]]:
         """The users and namespaces that have an active memory, in order."""
         with self._lock:

@@ -186,9 +186,9 @@ export class Card {
       this.head(
         badge(memory.kind),
         badge(memory.state === "archived" ? "archive" : memory.layer),
-        badge(`in ${memory.namespace}`),
         memory.pinned ? badge("pinned") : null,
         memory.state === "active" ? null : h("span", { class: "badge past" }, memory.state),
+        h("span", { class: "badge where", dir: "auto", title: memory.namespace }, `in ${memory.namespace}`),
       ),
       isNote && !page.isReadOnly
         ? h("p", { class: "meta" }, "A part of a note: its text is changed in the file, and remembered seconds later.")
@@ -600,7 +600,8 @@ export class Card {
  * Return the text of a memory: that of a note and of a turn, which are written so, as Markdown.
  * @param {Memory} memory
  */
-const wholeText = (memory) => (memory.note || memory.turn ? markdown(memory.content) : memoryText(memory.content));
+const wholeText = (memory) =>
+  memory.note || memory.turn ? markdown(memory.content, memory.note === null) : memoryText(memory.content);
 
 /** @param {Element | null} element */
 const isField = (element) => element instanceof HTMLElement && element.matches("input, textarea, select");
@@ -613,6 +614,9 @@ function meter(share) {
     h("i", { style: { width: `${Math.round(100 * Math.min(1, Math.max(0, share)))}%` } }),
   );
 }
+
+/** @param {string | number | boolean | null} value */
+const said = (value) => (typeof value === "number" ? value.toFixed(2) : String(value ?? "none"));
 
 /**
  * Return what else than the text a version changed.
@@ -632,7 +636,7 @@ function changedFields(before, after) {
   ]);
   const parts = fields
     .filter((field) => before[field] !== after[field])
-    .map((field) => `${field.replace("_", " ")} ${before[field] ?? "none"} → ${after[field] ?? "none"}`);
+    .map((field) => `${field.replace("_", " ")} ${said(before[field])} → ${said(after[field])}`);
   const tags = after.tags
     .filter((tag) => !before.tags.includes(tag))
     .map((tag) => `+#${tag}`)

@@ -17,8 +17,10 @@ const INLINE =
 /**
  * Return the text with its headings, lists, quotations, code and emphasis as elements.
  * @param {string} text
+ * @param {boolean} keepsLines each line break is one, as in what is said
  */
-export const markdown = (text) => h("div", { class: "markdown" }, blocks(text.split("\n"), 0));
+export const markdown = (text, keepsLines) =>
+  h("div", { class: keepsLines ? "markdown said-so" : "markdown" }, blocks(text.split("\n"), 0));
 
 /**
  * @param {string[]} lines

@@ -15,6 +15,7 @@ import { sumsOf } from "./agent/sums.js";
 
 const TYPED_MS = 400;
 const AGENTS = ["claude-code", "codex", "cursor", "zed"];
+const AGENTS_LISTED = 100;
 const PERSON = "a person";
 
 /** @type {import("../app.js").View} */
@@ -156,11 +157,11 @@ class AgentView {
     );
   }
 
-  /** The programs that had conversations come first. */
+  /** The agents that wrote come first. */
   async readAgents() {
     try {
-      const { sessions } = await call("GET /v1/sessions", { namespace: "*", limit: 100 });
-      this.agents = [...new Set([...sessions.flatMap((each) => each.agent_id ?? []), ...AGENTS])];
+      const { agents } = await call("GET /v1/agents", { namespace: "*", limit: AGENTS_LISTED });
+      this.agents = [...new Set([...agents.map((each) => each.agent_id), ...AGENTS])];
       this.drawControls();
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;

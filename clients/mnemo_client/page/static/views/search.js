@@ -216,6 +216,7 @@ class Search {
     }, SLOW_MS);
     try {
       this.answer = await call("POST /v1/recall", request, { signal: asking.signal });
+      clearTimeout(slow);
       this.took.textContent = duration((performance.now() - began) / 1000);
       if (this.answer.memories.length) {
         this.drawHits();

@@ -204,7 +204,7 @@ export class ChangesTab {
     const word = h(
       "span",
       { class: `badge ${how === "trashed" || how === "dropped" ? "past" : ""}` },
-      isEdited ? "added, edited" : WORDS[how],
+      isEdited ? "added, changed" : WORDS[how],
     );
     if (!memory)
       return h("p", {}, word, h("span", { class: "meta" }, ` ${change.id.slice(0, 8)}: its text is gone for good`));
