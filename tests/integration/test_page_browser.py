@@ -243,22 +243,24 @@ def test_what_goes_to_the_trash_comes_back(browser: Browser, filled: RunningDaem
         client.delete(memory.id)
 
 
-def test_forgetting_wants_its_word_and_shows_the_proof(browser: Browser, filled: RunningDaemon) -> None:
-    with filled.client("home") as client:
+def test_forgetting_wants_its_word_and_shows_the_proof(started_daemon: RunningDaemon) -> None:
+    with started_daemon.client("home") as client:
         memory = client.remember("A secret of Zacharias that nobody is to know.").memory
         assert memory is not None
-    browser.go(f"#/search?ns=home&id={memory.id}")
-    browser.sees("Zacharias", ".card .memory")
-    browser.press("m")
-    browser.click_text("Forget for ever")
-    browser.one("dialog.forget input")
-    assert browser.one("dialog.forget button[type=submit]").get_property("disabled") is True
-    browser.type("dialog.forget input", "forget")
-    browser.click("dialog.forget button[type=submit]")
-    browser.sees("were searched for its words", "dialog.forget")
-    assert browser.texts("dialog.forget h2") == ["Forgotten"]
-    browser.click_text("Close")
-    browser.sees_no("Zacharias")
+    with served_page(started_daemon) as page, opened_page(page) as browser:
+        browser.go(f"#/search?ns=home&id={memory.id}")
+        browser.sees("Zacharias", ".card .memory")
+        browser.press("\ue00c", "m")  # out of the field, which a new page has the focus in
+        browser.click_text("Forget for ever")
+        browser.one("dialog.forget input")
+        assert browser.one("dialog.forget button[type=submit]").get_property("disabled") is True
+        browser.type("dialog.forget input", "forget")
+        browser.click("dialog.forget button[type=submit]")
+        browser.sees("were searched for its words", "dialog.forget")
+        assert browser.texts("dialog.forget h2") == ["Forgotten"]
+        browser.click_text("Close")
+        browser.sees_no("Zacharias")
+        assert browser.complaints() == []
 
 
 def test_an_edit_is_marked_as_one_among_the_changes(browser: Browser, filled: RunningDaemon) -> None:
@@ -306,8 +308,8 @@ def test_the_head_of_a_card_is_one_line_in_a_narrow_window(browser: Browser, fil
 
 
 def test_what_is_below_the_cut_has_its_score_and_its_reason(browser: Browser) -> None:
-    browser.go("#/agent?ns=home&when=prompt&prompt=which+port+does+the+payments+service+listen+on")
-    browser.sees("9443", ".lines")
+    browser.go("#/agent?ns=reference&when=prompt&prompt=garbage+collection+of+weak+references")
+    browser.sees("score", ".lines")
     browser.sees("the cut", ".below-cut")
     browser.until(lambda: all(browser.texts(".below-row .grow")), "a text is missing")
     assert all(browser.texts(".below-row .why"))
@@ -318,8 +320,9 @@ def test_what_is_below_the_cut_has_its_score_and_its_reason(browser: Browser) ->
 def test_the_markdown_of_a_note_is_elements_and_never_markup(
     browser: Browser, filled: RunningDaemon, short_folder: Path
 ) -> None:
-    lines = ("Ports are **fixed** by `ports.toml`:", "", "- one", "  - inner", "- <img src=x onerror=alert(1)>", "",
-             "[the list](javascript:alert(1))", "", "```", "**as it is**", "```")  # fmt: skip
+    lines = ("Ports are **fixed** by `ports.toml`:", "", "- one", "  - inner", "- R&D <3", "",
+             "[the list](javascript:history.back) [more](javascript:alert(1))", "",
+             "```", "**as it is**", "```")  # fmt: skip
     (short_folder / "ports.md").write_text("\n".join(lines), encoding="utf-8")
     with filled.client() as client:
         root = client.add_root(short_folder, "notes")
@@ -331,8 +334,8 @@ def test_the_markdown_of_a_note_is_elements_and_never_markup(
         assert browser.texts(".card .markdown code") == ["ports.toml"]
         assert browser.texts(".card .markdown li li") == ["inner"]
         assert browser.texts(".card .markdown pre") == ["**as it is**"]
-        browser.sees("<img src=x onerror=alert(1)>", ".card .markdown li")
-        browser.sees("the list (javascript:alert(1))", ".card .markdown p")
+        browser.sees("R&D <3", ".card .markdown li")
+        browser.sees("the list (javascript:history.back) [more](javascript:alert(1))", ".card .markdown p")
         assert browser.all(".card .markdown a, .card .markdown img") == []
         client.remove_root(root.id)
 
