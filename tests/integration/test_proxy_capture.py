@@ -312,8 +312,8 @@ def test_without_a_daemon_requests_pass_and_what_is_said_waits_for_it(
     if state == "stopped":
         daemon.process.send_signal(signal.SIGCONT)
     elif state == "full":
-        for call in faults.iterdir():
-            call.unlink()
+        for fault in faults.iterdir():
+            fault.unlink()
     else:
         daemon.start()
     with running_proxy(daemon, upstream.address) as proxy:

@@ -171,7 +171,7 @@ class RunningProxy(NamedTuple):
         return json.loads(self.text(*words, "--json"))
 
     def text(self, *words: str) -> str:
-        """What a command of the proxy prints."""
+        """Return the output of a command of the proxy."""
         return subprocess.run(
             [sys.executable, "-m", "mnemo_client.cli.main", "proxy", *words], env=dict(self.environ),
             capture_output=True, text=True, check=True, timeout=120,
