@@ -246,9 +246,13 @@ class ChangeJudge:
         self._bias: Floats = np.array(weights["word_bias"], np.float32)
         self._mean: Floats = np.array(weights["mean"], np.float32)
         self._scale: Floats = np.array(weights["scale"], np.float32)
-        self._networks = [
-            tuple(np.array(part, np.float32) for part in network) for network in weights["networks"]
-        ]  # each: weights (features, units), bias (units), weights (units, relations), bias (relations)
+        # Of each network: weights (features, units), bias (units), weights (units, relations), bias (relations). Their
+        # first layers are one product.
+        first, first_bias, second, second_bias = zip(*weights["networks"], strict=True)
+        self._first: Floats = np.concatenate([np.array(each, np.float32) for each in first], axis=1)
+        self._first_bias: Floats = np.concatenate([np.array(each, np.float32) for each in first_bias])
+        self._second: Floats = np.array(second, np.float32)
+        self._second_bias: Floats = np.array(second_bias, np.float32)
         self.bars = ChangeBars(**weights["bars"])
 
     def find(self, old: str, new: str, sim: float | None) -> Finding:
@@ -267,14 +271,13 @@ class ChangeJudge:
         """The probabilities of RELATIONS."""
         rows = [word_row(each) for each in word_features(old, new)]
         of_words = self._of_words[rows].sum(axis=0) * self._word_scale + self._bias
-        features = np.concatenate((np.array(pair_features(old, new, sim), np.float32), of_words))
-        features = np.clip((features - self._mean) / self._scale, -CLIPPED, CLIPPED)
-        total = np.zeros(len(RELATIONS), np.float64)
-        for first, first_bias, second, second_bias in self._networks:
-            scores = np.maximum(features @ first + first_bias, 0.0) @ second + second_bias
-            odds = np.exp(scores - scores.max())
-            total += odds / odds.sum()
-        return [float(each) for each in total / len(self._networks)]
+        features = np.array([*pair_features(old, new, sim), *of_words.tolist()], np.float32)
+        features = np.minimum(np.maximum((features - self._mean) / self._scale, -CLIPPED), CLIPPED)
+        hidden = np.maximum(features @ self._first + self._first_bias, 0.0).reshape(len(self._second), 1, -1)
+        scores = (hidden @ self._second)[:, 0] + self._second_bias
+        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+        found: list[float] = (odds / odds.sum(axis=1, keepdims=True)).mean(axis=0).tolist()
+        return found
 
 
 def is_excluded(old: StatementWords, new: StatementWords) -> bool:

@@ -67,6 +67,7 @@ INGESTED_PER_WRITE = 100  # memories, ingested or imported, in one write turn [S
 DELETE_MAX = 500  # memories in one write turn [SPEC 3.2]
 ADD = "add"  # operation in the history
 SAID = "said"  # the method of a fact that was given as one, rather than read from a text
+COPY_LOST = "copy_lost"  # the code of a text that was a copy when it was read, and is none when it is written
 FORGOTTEN = "forgotten"  # the code of a text that was purged
 # Reasons to discard a turn without comparing it with the store. SPEC 5.7
 RELEVANCE = ("too_short", "stop_words", "infrastructure_noise")
@@ -429,7 +430,7 @@ class MemoryService:
             hidden = mutations.supersede(older, decision.memory.id, pending.now)
             hidden = tuple(authorised_changes(hidden, pending, draft.trust))
         pending.apply((*decision.changes, *hidden, *known, *write_plan.first_backfill_cursor(item, decision, pending)))
-        if item.is_seen:
+        if item.is_seen and not item.is_repeat:
             self._on_scored(decision.memory.id)
         facts = [each for each in item.facts if decision.outcome != "duplicate" or each.method == SAID]
         if facts and decision.outcome != "discarded":
@@ -462,6 +463,8 @@ class MemoryService:
         may_be_known = not draft.key and item.policy.on_equal != "stored" and item.discard_reason not in RELEVANCE
         if may_be_known and (same := self._existing_copy(pending, item, caller)) is not None:
             return write_plan.record_duplicate(same, item.policy, pending)
+        if item.is_repeat:
+            raise Refusal(409, COPY_LOST, "the copy of the text was changed meanwhile")
         if item.discard_reason:
             return write_plan.discard(item, self._store.new_id(), pending, made)
         if (
@@ -472,7 +475,11 @@ class MemoryService:
         stored = mutations.store_new(draft, self._store.new_id(), pending.now, epoch_of(pending))
         return write_plan.relate(stored, item.relations, pending, made)
 
-    def _existing_copy(self, pending: PendingSnapshot, item: IngestItem, caller: Caller) -> Memory | None:
+    def copy_before(self, snapshot: Snapshot, item: IngestItem, caller: Caller) -> Memory | None:
+        """The stored memory that a text repeats, as far as that can be told from the text alone."""
+        return self._existing_copy(snapshot, item, caller) if item.may_be_copy else None
+
+    def _existing_copy(self, pending: Reading, item: IngestItem, caller: Caller) -> Memory | None:
         draft = item.draft
         scope = (draft.namespace, draft.user_id, draft.agent_id, draft.run_id)
         for memory_id in pending.ids_by_hash(*scope, content_hash(draft.content)):
