@@ -268,7 +268,12 @@ class IngestPipeline:
         """Write the items; return each outcome with the seq of its change."""
         if len(items) == 1 and not group:
             group = "" if items[0].is_seen else self._store.new_id()  # what comes later is undone with it
-            done = await asyncio.wrap_future(self._memories.write_one(items[0], caller, group))
+            try:
+                done = await asyncio.wrap_future(self._memories.write_one(items[0], caller, group))
+            except Refusal as refusal:
+                if refusal.code != COPY_LOST:
+                    raise
+                return [(refusal, 0)]
             return [(done.result, done.seq)]
         made: dict[str, str] = {}
         ahead: list[tuple[int, asyncio.Future[Any] | StoreError]] = []
