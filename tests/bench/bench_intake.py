@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import functools
 import io
+import multiprocessing
 import os
 import random
 import shutil
@@ -23,6 +24,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -334,7 +336,17 @@ class IngestCosts:
             await asyncio.to_thread(taken.run, io.BytesIO(data), "claude-code", data.partition(b"\n")[0])
 
 
-async def measure_costs(options: argparse.Namespace, scratch: Path) -> None:
+def measure_costs(options: argparse.Namespace, scratch: Path) -> None:
+    """Measure in a process of its own, in which numpy uses one thread, as in the daemon: here it was imported first."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        process.submit(_run_costs, options, scratch).result()
+
+
+def _run_costs(options: argparse.Namespace, scratch: Path) -> None:
+    asyncio.run(_measure(options, scratch))
+
+
+async def _measure(options: argparse.Namespace, scratch: Path) -> None:
     configuration = load({**os.environ, "MNEMO_DATA_DIR": str(scratch / "own")})
     services = Services(configuration, Disk(), Store.open, NotesService)
     services.open()
@@ -406,7 +418,7 @@ def _parts(options: argparse.Namespace, daemon: RunningDaemon) -> Iterator[str]:
             statement_histories(client, options.lives, held_out=True, among=options.among)
     if options.costs:
         yield "costs"
-        asyncio.run(measure_costs(options, daemon.folder.parent))
+        measure_costs(options, daemon.folder.parent)
 
 
 def _show(tally: IntakeTally, options: argparse.Namespace) -> None:
