@@ -43,7 +43,7 @@ from mnemo_daemon.times import utc_offset
 from mnemo_store.batches import batched
 from mnemo_store.errors import StoreError
 from mnemo_store.records import text_hash
-from mnemo_store.store import Store, WriteReceipt
+from mnemo_store.store import Store, TextVectors, WriteReceipt
 
 T = TypeVar("T")
 
@@ -224,7 +224,9 @@ class IngestPipeline:
             if any(each.analysis is not None for each in some):
                 await self.run_on_thread(size, self._score, some, embedding, caller)
             accepted = [each for each in some if each.outcome is None]
-            outcomes = await self._write([each.item for each in accepted], caller, group)
+            outcomes = await self._write(
+                [each.item for each in accepted], caller, group, self._vectors(some, embedding)
+            )
             for each, (outcome, seq) in zip(accepted, outcomes, strict=True):
                 each.outcome, each.seq = outcome, seq
             self._record_written(some, embedding)
@@ -263,13 +265,15 @@ class IngestPipeline:
             self._memories.record_use(new)
 
     async def _write(
-        self, items: Sequence[IngestItem], caller: Caller, group: str
+        self, items: Sequence[IngestItem], caller: Caller, group: str, vectors: Mapping[str, Sequence[TextVectors]]
     ) -> list[tuple[Decision | Refusal, int]]:
-        """Write the items; return each outcome with the seq of its change."""
+        """Write the items, with the vectors of their texts by their names; return each outcome with the seq of its
+        change."""
         if len(items) == 1 and not group:
             group = "" if items[0].is_seen else self._store.new_id()  # what comes later is undone with it
             try:
-                done = await asyncio.wrap_future(self._memories.write_one(items[0], caller, group))
+                kept = vectors.get(items[0].name, ())
+                done = await asyncio.wrap_future(self._memories.write_one(items[0], caller, group, vectors=kept))
             except Refusal as refusal:
                 if refusal.code != COPY_LOST:
                     raise
@@ -282,7 +286,7 @@ class IngestPipeline:
             if len(ahead) == SLICES_AHEAD:
                 settled += await _slice_results(*ahead.pop(0))
             try:
-                future = self._memories.write_slice(some, caller, group, made)
+                future = self._memories.write_slice(some, caller, group, made, vectors=vectors)
             except StoreError as error:
                 ahead.append((len(some), error))
             else:
@@ -418,6 +422,22 @@ class IngestPipeline:
         waits = [future for digest in (digests - embedding.ours.keys()).union(last)
                  if not (future := embedding.of[digest]).done()]  # fmt: skip
         return waits, self._settings().intake.embed_wait_ms / 1000 * max(1, len(ours))
+
+    def _vectors(
+        self, contexts: Sequence[_IngestContext], embedding: _PendingVectors | None
+    ) -> dict[str, list[TextVectors]]:
+        """The new vectors of texts, and their token rows, by the names of the items: kept in the transaction that
+        stores the text, they need none of their own."""
+        found: dict[str, list[TextVectors]] = {}
+        for each in contexts:
+            if embedding is None or each.rows is None or each.digest not in embedding.ours or not each.item.name:
+                continue
+            embedder = embedding.serving.embedder
+            found[each.item.name] = [TextVectors(embedder.space, each.digest, each.rows)]
+            tokens = self._indexing.handoff.tokens(embedder.space, each.digest)
+            if embedder.late is not None and tokens is not None:
+                found[each.item.name].append(TextVectors(embedder.late.space, each.digest, tokens))
+        return found
 
     # Scores
 

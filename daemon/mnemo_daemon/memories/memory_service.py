@@ -57,7 +57,7 @@ from mnemo_store.records import (
     content_hash,
     skip_hash,
 )
-from mnemo_store.store import Store, WriteReceipt, WriteResult
+from mnemo_store.store import Store, TextVectors, WriteReceipt, WriteResult
 from mnemo_store.tables import SESSIONS
 
 ID_DIGITS = 32  # of a whole id
@@ -67,6 +67,7 @@ INGESTED_PER_WRITE = 100  # memories, ingested or imported, in one write turn [S
 DELETE_MAX = 500  # memories in one write turn [SPEC 3.2]
 ADD = "add"  # operation in the history
 SAID = "said"  # the method of a fact that was given as one, rather than read from a text
+HAS_TEXT = ("stored", "repeats")  # outcomes after which the memory has the text that came in
 COPY_LOST = "copy_lost"  # the code of a text that was a copy when it was read, and is none when it is written
 FORGOTTEN = "forgotten"  # the code of a text that was purged
 # Reasons to discard a turn without comparing it with the store. SPEC 5.7
@@ -249,9 +250,11 @@ class MemoryService:
         )
 
     def write_one(
-        self, item: IngestItem, caller: Caller, group: str = "", *, read: Mapping[str, str] | None = None
-    ) -> "Future[WriteReceipt[Decision]]":
-        """Write an item in one write turn; the future raises a Refusal.
+        self, item: IngestItem, caller: Caller, group: str = "", *, read: Mapping[str, str] | None = None,
+        vectors: Sequence[TextVectors] = (),
+    ) -> "Future[WriteReceipt[Decision]]":  # fmt: skip
+        """Write an item in one write turn, and these vectors of its text where it is stored; the future raises a
+        Refusal.
 
         `read` has the content, by id, of the memories that the item was made of: 409 if one has another by now.
         """
@@ -263,21 +266,25 @@ class MemoryService:
                     raise Refusal(409, "conflict", message, field="derived_from")
             pending = PendingSnapshot(snapshot)
             decision = self._plan_item(pending, item, caller, {}, group)
-            return WriteResult(_with_sessions(snapshot, pending.changes), decision, ADD, group)
+            kept = vectors if decision.outcome in HAS_TEXT else ()
+            return WriteResult(_with_sessions(snapshot, pending.changes), decision, ADD, group, kept)
 
         return self._store.transact(decide, by=caller.name)
 
     def write_slice(
-        self, items: Sequence[IngestItem], caller: Caller, group: str, made: dict[str, str], *, background: bool = False
-    ) -> "Future[WriteReceipt[list[Decision | Refusal]]]":
+        self, items: Sequence[IngestItem], caller: Caller, group: str, made: dict[str, str], *,
+        background: bool = False, vectors: Mapping[str, Sequence[TextVectors]] = MappingProxyType({}),
+    ) -> "Future[WriteReceipt[list[Decision | Refusal]]]":  # fmt: skip
         """Write some items of a batch in one write turn, in order; a refusal of one does not stop the others.
 
-        `made` maps the names of earlier items of the batch to their ids, and these are added.
+        `made` maps the names of earlier items of the batch to their ids, and these are added; `vectors` maps names to
+        the vectors of texts, which are kept where the text is stored.
         """
 
         def decide(snapshot: Snapshot) -> WriteResult[list[Decision | Refusal]]:
             pending = PendingSnapshot(snapshot)
             settled: list[Decision | Refusal] = []
+            kept: list[TextVectors] = []
             for item in items:
                 made.pop(item.name, None)
                 try:
@@ -287,7 +294,8 @@ class MemoryService:
                     continue
                 made[item.name] = decision.memory.id
                 settled.append(decision)
-            return WriteResult(_with_sessions(snapshot, pending.changes), settled, ADD, group)
+                kept += vectors.get(item.name, ()) if decision.outcome in HAS_TEXT else ()
+            return WriteResult(_with_sessions(snapshot, pending.changes), settled, ADD, group, kept)
 
         return self._store.transact(decide, by=caller.name, background=background)
 
