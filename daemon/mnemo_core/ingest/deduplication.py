@@ -198,7 +198,7 @@ def _compared(
 
 
 def _judged(new: _TextAnalysis, near: Sequence[Neighbour], judge: ChangeJudge) -> dict[str, Finding]:
-    """What the judge finds of each neighbour that is no longer than a statement, and said by the same, by its id."""
+    """The findings of the judge, by id, on neighbours that are no longer than a statement and said by the same."""
     asked = [] if len(new.content) > JUDGED_CHARS_MAX else [
         each for each in near
         if len(each.memory.content) <= JUDGED_CHARS_MAX and not _are_of_two_speakers(new, _NeighbourText(each))
