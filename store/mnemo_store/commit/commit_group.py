@@ -269,6 +269,8 @@ def _decide_one(writing: StateWriter, write: Write, end: Position) -> _DecidedWr
     decided = write.decide(writing)
     if not decided.changes:
         return _DecidedWrite(write, WriteReceipt(0, decided.result))
+    for space, text_hash, rows in decided.vectors:
+        writing.put_vectors(space, text_hash, rows)
     seq, changes = end[0] + 1, tuple(decided.changes)
     line = JournalLine(seq, writing.now, write.by, end, changes, what=decided.what, group=decided.group)
     sealed = seal_readable(line)  # what could not be read back is refused here, not lost later

@@ -29,6 +29,7 @@ class WriteResult(NamedTuple, Generic[T]):
     result: T
     what: str = ""  # the operation as a person names it: "add", "edit", "rm"
     group: str = ""  # marks writes that are undone together
+    vectors: Sequence["TextVectors"] = ()  # of texts that the changes store; they are not in the journal
 
 
 class WriteReceipt(NamedTuple, Generic[T]):
