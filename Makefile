@@ -13,12 +13,14 @@ JOBS ?= 3
 BENCH ?=
 DATA ?=
 DOCS ?=
+FRAMEWORKS ?=
 PEERS := chromadb==1.5.9 mem0ai==2.2.1 onnxruntime tokenizers numpy scikit-learn
 
 # llama.cpp, for whatever CPU reads the wheel later (pip keeps it), and without its picture models.
 export CMAKE_ARGS ?= -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF
 
-.PHONY: run test test-offline check bench bench-quality bench-documents bench-projects bench-peers bench-topics linear-time
+.PHONY: run test test-offline check bench bench-quality bench-documents bench-projects bench-peers bench-topics
+.PHONY: bench-frameworks linear-time
 .PHONY: soak simulate format docs picture deb deb-check
 .PHONY: models programs environment-core environment-dev clean
 .DEFAULT_GOAL := run
@@ -95,6 +97,15 @@ bench-topics: environment-dev models .venv-peers/installed
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check $(PEERS)
 	@echo '*' >.venv-peers/.gitignore
+	@touch $@
+
+# The frameworks' own tests of the interfaces that the adapters have. FRAMEWORKS=folder: checkouts of their repositories.
+bench-frameworks: environment-dev .venv-frameworks/installed
+	PYTHONPATH=.venv-frameworks $(PY) -m tests.bench.bench_frameworks $(FRAMEWORKS)
+
+.venv-frameworks/installed: Makefile
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --target .venv-frameworks pytest-asyncio pytest-mock
+	@echo '*' >.venv-frameworks/.gitignore
 	@touch $@
 
 # What the suite tries with the same examples in each run, here with others, ROUNDS times; what fails is kept in

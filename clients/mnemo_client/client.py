@@ -43,6 +43,7 @@ class OperationMethods:
     trash = Call(operations.TRASH)
     recent = Call(operations.RECENT)
     tags = Call(operations.TAGS)
+    agents = Call(operations.AGENTS)
     timeline = Call(operations.TIMELINE)
 
     history = CallOn(operations.HISTORY)

@@ -71,6 +71,7 @@ class TouchedMemory(NamedTuple):
     memory: Memory | None  # None: its record did not change, or it was dropped
     usage: Usage | None  # None: its usage did not change
     dropped: bool = False
+    says_the_same: bool = False  # its version before had the same text, as far as indexes that are current know
 
 
 class Snapshot(abc.ABC):

@@ -3,7 +3,8 @@
     python -m tests.bench.bench_intake --turns FOLDER [--examples 20]    the retrieval benchmark's turns, by `turns`
     python -m tests.bench.bench_intake --texts FOLDER [--files 100]      every text file below a folder, by `ingest`
         [--save FILE]                                                    every item and what was decided, as JSON lines
-    python -m tests.bench.bench_intake --chunks 10000                    `ingest` beside embedding alone
+    python -m tests.bench.bench_intake --costs 5 [--each 400]            processor time of a sentence, a passage of a
+        [--notes FOLDER]                                                 note, a turn and a repeat; and the model alone
     python -m tests.bench.bench_intake --lives 200                       made lives: which changes got their `updates`
         [--among 5000]                                                   each life among so many other memories
 
@@ -11,34 +12,53 @@ Nothing of the texts belongs to the project. Examples are drawn by chance from a
 """
 
 import argparse
+import asyncio
+import functools
+import io
+import multiprocessing
 import os
 import random
+import shutil
 import statistics
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from mnemo_client.client import Client
-from mnemo_client.paths import models_folder
 from mnemo_client.protocol.ingestion import IngestRequest, PieceAnswer, Turn, TurnsRequest
 from mnemo_client.protocol.memories import NewMemory
+from mnemo_core.ingest.mutations import Draft
 from mnemo_core.text import secrets
 from mnemo_core.text.cleaning import clean_text
 from mnemo_core.text.dates.local_days import Zone
 from mnemo_core.text.dates.time_mentions import find_event_time, find_mentions
-from mnemo_daemon.models.catalogue import ModelCatalogue
-from mnemo_daemon.models.embedders.embedding import EmbeddingService
+from mnemo_core.transfer.import_plan import ImportTarget
+from mnemo_daemon.ingest.ingest_pipeline import Submission
+from mnemo_daemon.memories.memory_service import Caller
+from mnemo_daemon.notes.notes_service import NotesService
+from mnemo_daemon.services import Services
+from mnemo_daemon.sessions.transcript_import import TranscriptImport
+from mnemo_daemon.settings import load
+from mnemo_daemon.transfer.tool_import import ImportRequest, ImportState
+from mnemo_store.batches import batched
+from mnemo_store.disk import Disk
+from mnemo_store.indexes.attributes import MemoryFilter
+from mnemo_store.records import embedded_text
+from mnemo_store.store import Store
 from tests.bench.quality import load_benchmark
 from tests.bench.texts import texts
 from tests.support.running_daemon import RunningDaemon, running
 from tests.support.samples import AT
 from tests.support.statement_histories import statement_histories as made_lives
+from tests.support.transcript_files import history as transcript_history
 
 SEED = 7
 TEXT_FILES = (".txt", ".md", ".rst")
@@ -47,6 +67,11 @@ SHOWN_CHARS = 160
 EMBEDDED_TOGETHER = 64
 FILLED_TOGETHER = 1000
 NEAR_SHOWN = 2
+REPOSITORY = Path(__file__).parents[2]
+TURNS_A_SESSION = 40
+SETTLED_SECONDS = 0.05  # between two looks
+SETTLED_SECONDS_MAX = 300.0
+CALLER = Caller("cli")
 CLOCK_MS = 60_000  # no text speaks of a time so near to when it is read
 UTC_ZONE: Zone = lambda _: 0  # noqa: E731
 
@@ -218,40 +243,120 @@ def take_texts(client: Client, folder: Path, files: int) -> IntakeTally:
     return tally
 
 
-def throughput(daemon: RunningDaemon, chunks: int) -> None:
-    """`ingest` of one text after the other, each of 100 pieces, until all have their vectors."""
-    made = [" ".join(pair) for pair in zip(texts(chunks, 1), texts(chunks, 2), strict=True)]
-    service = EmbeddingService(ModelCatalogue(models_folder(os.environ)))
-    service.refresh()
-    embedder = service.current()
-    assert embedder is not None
-    alone = made[: max(500, chunks // 10)]
-    with daemon.client() as client:
-        before = len(alone) / _seconds(lambda: _embed(service, embedder, alone))
+class IngestCosts:
+    """The processor time of the services of the daemon for a text of each kind, compared with the model alone on the
+    same texts. In this process, without the socket, the scheduler and what it runs.
 
-        def take() -> None:
-            for start in range(0, chunks, 100):
-                client.ingest(IngestRequest(text="\n\n".join(made[start : start + 100])))
-            daemon.wait_for_vectors(3600)
+    Each round has texts of its own, so that nothing is known before; the services and the model take turns.
+    """
 
-        seconds = _seconds(take)
-        stored = client.status().memories
-        after = len(alone) / _seconds(lambda: _embed(service, embedder, alone))
-    rate, embedding = chunks / seconds, (before + after) / 2
-    print(f"ingest of {chunks} chunks: {rate:.0f}/s, {stored} remembered; embedding alone {embedding:.0f}/s: "
-          f"ratio {rate / embedding:.2f}")  # fmt: skip
-    service.close()
+    def __init__(self, services: Services, notes: Path, texts_a_round: int, rounds: int) -> None:
+        self._services, self._texts, self._rounds = services, texts_a_round, rounds
+        self._spent: dict[str, list[tuple[float, float]]] = defaultdict(list)  # of a text: ms, and of the model alone
+        self._seen = set[str]()  # ids
+        paths = sorted(path for path in notes.rglob("*.md") if "node_modules" not in path.parts)
+        random.Random(SEED).shuffle(paths)
+        self._notes = [paths[each::rounds] for each in range(rounds)]
+
+    async def run(self, scratch: Path) -> None:
+        vault = scratch / "notes"
+        vault.mkdir()
+        self._services.notes.start()
+        self._services.notes.add_root(str(vault), "notes")
+        for number in range(self._rounds):
+            said = [text.split(".")[0] + "." for text in texts(self._texts, SEED + number)]
+            history = [data for _, data in
+                       transcript_history(self._texts // TURNS_A_SESSION, TURNS_A_SESSION, SEED + number)]  # fmt: skip
+            await self._spend("sentence", "said", 1, functools.partial(self._remember, said))
+            await self._spend("passage", "notes", EMBEDDED_TOGETHER, functools.partial(self._add_notes, vault, number))
+            await self._spend("turn", "turns", EMBEDDED_TOGETHER, functools.partial(self._import, history))
+            await self._spend("repeat", "", 1, functools.partial(self._remember, said))
+            await self._spend("turn again", "", 1, functools.partial(self._import, history))
+            self._show()
+
+    def _show(self) -> None:
+        for kind, spent in self._spent.items():
+            own, model = (statistics.median(each) for each in zip(*spent, strict=True))
+            ratio = f"; the model alone {model:6.2f} ms, {model / own:4.2f} of it" if model else ""
+            print(f"{kind:10} {own:6.2f} ms{ratio}")
+        print(flush=True)
+
+    async def _spend(self, kind: str, namespace: str, together: int, act: Callable[[], Awaitable[None]]) -> None:
+        """Time one kind of ingestion. namespace: "" for texts that are known, which need no model."""
+        services, began = self._services, time.process_time()
+        await act()
+        await asyncio.to_thread(self._settle)
+        spent = time.process_time() - began
+        new = self._new_texts(namespace) if namespace else []
+        embedder = services.embedding.current()
+        assert embedder is not None
+        began = time.process_time()
+        for some in batched(new, together):
+            list(services.embedding.encode_each(embedder, some, on_this_thread=together == 1))
+        alone = time.process_time() - began
+        self._spent[kind].append((1000 * spent / (len(new) or self._texts), 1000 * alone / (len(new) or 1)))
+
+    def _settle(self) -> None:
+        """Return once every memory has its vector and is compared."""
+        services = self._services
+        while services.indexing.waiting() or services.scoring_backfill.waiting() or services.store.queue_length():
+            time.sleep(SETTLED_SECONDS)
+
+    def _new_texts(self, namespace: str) -> list[str]:
+        """The texts of a namespace as they are embedded, without those of earlier rounds."""
+        columns = self._services.views.attributes
+        ids = columns.ids(np.flatnonzero(columns.mask(MemoryFilter(namespaces=(namespace,)))).tolist())
+        new = [each for each in ids if each not in self._seen]
+        self._seen.update(new)
+        return [embedded_text(self._services.memories.get(each).memory) for each in new]
+
+    async def _remember(self, said: Sequence[str]) -> None:
+        for text in said:
+            draft = Draft(content=text, namespace="said", user_id="local", trust="user", source="cli")
+            await self._services.ingest.ingest([Submission(draft)], CALLER)
+
+    async def _add_notes(self, vault: Path, number: int) -> None:
+        folder = vault.with_name(f"notes-{number}")
+        folder.mkdir()
+        for place, path in enumerate(self._notes[number]):
+            shutil.copyfile(path, folder / f"{place}-{path.name}")
+        folder.rename(vault / folder.name)
+        self._services.notes.rescan()
+        await asyncio.to_thread(self._services.notes.wait_until_settled, SETTLED_SECONDS_MAX)
+
+    async def _import(self, transcripts: Sequence[bytes]) -> None:
+        """Import each as `mnemo import` does, one after the other."""
+        services = self._services
+        for data in transcripts:
+            wanted = ImportRequest(CALLER, "import", into=ImportTarget(namespace="turns"))
+            taken = TranscriptImport(
+                services.store, services.ingest, services.memories, services.turn_tiers, services.secret_policy(),
+                wanted, ImportState(),
+            )  # fmt: skip
+            await asyncio.to_thread(taken.run, io.BytesIO(data), "claude-code", data.partition(b"\n")[0])
 
 
-def _embed(service: EmbeddingService, embedder: Any, made: Sequence[str]) -> None:
-    for start in range(0, len(made), EMBEDDED_TOGETHER):
-        service.encode_batch(embedder, made[start : start + EMBEDDED_TOGETHER])
+def measure_costs(options: argparse.Namespace, scratch: Path) -> None:
+    """Measure in a process of its own, in which numpy uses one thread, as in the daemon: here it was imported first."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        process.submit(_run_costs, options, scratch).result()
 
 
-def _seconds(act: Any) -> float:
-    began = time.perf_counter()
-    act()
-    return time.perf_counter() - began
+def _run_costs(options: argparse.Namespace, scratch: Path) -> None:
+    asyncio.run(_measure(options, scratch))
+
+
+async def _measure(options: argparse.Namespace, scratch: Path) -> None:
+    configuration = load({**os.environ, "MNEMO_DATA_DIR": str(scratch / "own")})
+    services = Services(configuration, Disk(), Store.open, NotesService)
+    services.open()
+    services.indexing.start()
+    services.embedding.refresh()
+    try:
+        await IngestCosts(services, options.notes, options.each, options.costs).run(scratch)
+    finally:
+        services.closing.set()
+        services.close()
 
 
 def fill(client: Client, namespace: str, count: int) -> None:
@@ -307,13 +412,13 @@ def _parts(options: argparse.Namespace, daemon: RunningDaemon) -> Iterator[str]:
         if options.texts:
             yield "texts"
             _show(take_texts(client, options.texts, options.files), options)
-        if options.statement_histories:
+        if options.lives:
             yield "lives"
-            statement_histories(client, options.statement_histories, held_out=False, among=options.among)
-            statement_histories(client, options.statement_histories, held_out=True, among=options.among)
-    if options.chunks:
-        yield "throughput"
-        throughput(daemon, options.chunks)
+            statement_histories(client, options.lives, held_out=False, among=options.among)
+            statement_histories(client, options.lives, held_out=True, among=options.among)
+    if options.costs:
+        yield "costs"
+        measure_costs(options, daemon.folder.parent)
 
 
 def _show(tally: IntakeTally, options: argparse.Namespace) -> None:
@@ -328,7 +433,9 @@ def main() -> None:
     parser.add_argument("--texts", type=Path, help="a folder of texts")
     parser.add_argument("--files", type=int, default=100)
     parser.add_argument("--save", type=Path, help="a file for every item, one JSON object a line")
-    parser.add_argument("--chunks", type=int, default=0)
+    parser.add_argument("--costs", type=int, default=0, metavar="ROUNDS", help="processor time of a text of each kind")
+    parser.add_argument("--each", type=int, default=400, help="texts of a kind in a round")
+    parser.add_argument("--notes", type=Path, default=REPOSITORY, help="a folder of Markdown, for `--costs`")
     parser.add_argument("--lives", type=int, default=0)
     parser.add_argument("--among", type=int, default=0)
     parser.add_argument("--examples", type=int, default=20)

@@ -13,14 +13,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from mnemo_client.protocol.memories import NewMemory
-from tests.integration.test_page_browser import sentences_of_pythons_reference
 from tests.support.browser import Browser, opened_page
 from tests.support.page_process import served_page
+from tests.support.python_reference import write_reference
 from tests.support.running_daemon import running
 
 MEMORIES = 10_000
-BATCH = 1000
 QUESTIONS = ("garbage collection of weak references", "how are decorators evaluated", "what is a context manager",
              "when is a finally clause executed", "import of a submodule")  # fmt: skip
 EVENTS = 2000
@@ -44,21 +42,19 @@ def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else MEMORIES
     with tempfile.TemporaryDirectory(prefix="m") as scratch:
         environ = {"MNEMO_MODELS_FOLDER": f"{scratch}/models"}
-        with running(Path(scratch) / "data", environ) as daemon:
-            texts = sentences_of_pythons_reference(count)
+        write_reference(Path(scratch) / "data", count)
+        with (
+            running(Path(scratch) / "data", environ) as daemon,
+            served_page(daemon) as page,
+            opened_page(page) as browser,
+        ):
+            measure(browser, count)
+            heap = heap_bytes(browser)
             with daemon.client() as client:
-                for begin in range(0, count, BATCH):
-                    client.remember_many([NewMemory(content=each) for each in texts[begin : begin + BATCH]])
-            with served_page(daemon) as page, opened_page(page) as browser:
-                measure(browser, count)
-                heap = heap_bytes(browser)
-                with daemon.client() as client:
-                    for number in range(EVENTS):
-                        client.remember(f"An event that the page hears, number {number}.")
-                time.sleep(3.0)
-                print(
-                    f"heap of the tab: {heap / 1e6:.1f} MB, after {EVENTS:,} changes {heap_bytes(browser) / 1e6:.1f} MB"
-                )
+                for number in range(EVENTS):
+                    client.remember(f"An event that the page hears, number {number}.")
+            time.sleep(3.0)
+            print(f"heap of the tab: {heap / 1e6:.1f} MB, after {EVENTS:,} changes {heap_bytes(browser) / 1e6:.1f} MB")
 
 
 def measure(browser: Browser, count: int) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
+from tests.bench.idle import cpu_seconds
 from tests.support.running_daemon import running
 from tests.support.scripted_upstream import running_proxy
 
@@ -89,12 +90,6 @@ def percentile(values: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
-def processor_seconds(pid: int) -> float:
-    """Seconds that a process and its threads have used a processor for."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
     ours, theirs = multiprocessing.get_context("spawn").Pipe()
@@ -111,12 +106,12 @@ def main() -> None:
     ):
         for address in (bare, proxy.address):  # to load what is loaded once
             asyncio.run(one_round(address))
-        used = processor_seconds(proxy.process.pid)
+        used = cpu_seconds(proxy.process.pid)
         for _ in range(rounds):
             for name, address in (("bare", bare), ("proxy", proxy.address)):
                 for values, more in zip(measured[name], asyncio.run(one_round(address)), strict=True):
                     values += more
-        used = processor_seconds(proxy.process.pid) - used
+        used = cpu_seconds(proxy.process.pid) - used
         status = proxy.command("status")
     server.terminate()
     for place, title in enumerate(("first piece, ms", "each piece, ms")):

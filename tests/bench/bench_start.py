@@ -10,7 +10,6 @@ function, without a daemon.
 
 import argparse
 import cProfile
-import os
 import pstats
 import statistics
 import subprocess
@@ -29,11 +28,11 @@ from mnemo_store.disk import Disk
 from mnemo_store.records import Memory, PutMemory, PutUsage, Usage
 from mnemo_store.store import Store, WriteResult
 from tests.bench.bench_durability import DiskWithoutSync
+from tests.bench.idle import cpu_seconds
 from tests.bench.texts import texts
 from tests.support.running_daemon import RunningDaemon
 from tests.support.samples import AT, sample_id
 
-TICKS = os.sysconf("SC_CLK_TCK")
 WAITING_MAX = 200
 LOAD_SECONDS = 5.0  # between two kills
 BEHIND = 500  # changes that the saved views lack after a kill
@@ -75,18 +74,13 @@ def start(daemon: RunningDaemon) -> Start:
         try:
             with daemon.client() as client:
                 assert client.search("kettle").memories is not None
-                cpu, seconds = _cpu_seconds(process.pid), time.perf_counter() - began
+                cpu, seconds = cpu_seconds(process.pid), time.perf_counter() - began
                 return Start(cpu, seconds, client.status().state)
         except MnemoError:
             if process.poll() is not None:
                 raise SystemExit(f"the daemon ended:\n{daemon.log.read_text()}") from None
             time.sleep(0.01)
     raise SystemExit("the daemon does not answer")
-
-
-def _cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def told(name: str, starts: list[Start]) -> str:

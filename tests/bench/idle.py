@@ -25,12 +25,12 @@ class Idle(NamedTuple):
 
 def idle(pid: int, seconds: float) -> Idle:
     """A wake-up is a voluntary context switch; those of a thread that ends meanwhile are not seen."""
-    cpu, switches, began = _cpu_seconds(pid), _switches(pid), time.monotonic()
+    cpu, switches, began = cpu_seconds(pid), _switches(pid), time.monotonic()
     time.sleep(seconds)
     minutes = (time.monotonic() - began) / 60
     after = _switches(pid)
     counts = sorted(((count - switches.get(thread, 0)) / minutes for thread, count in after.items()), reverse=True)
-    return Idle((_cpu_seconds(pid) - cpu) / minutes, sum(counts), tuple(count for count in counts if count))
+    return Idle((cpu_seconds(pid) - cpu) / minutes, sum(counts), tuple(count for count in counts if count))
 
 
 def wait_until_quiet(pid: int) -> float:
@@ -40,9 +40,9 @@ def wait_until_quiet(pid: int) -> float:
     """
     began = time.monotonic()
     while time.monotonic() - began < PATIENCE_SECONDS:
-        cpu = _cpu_seconds(pid)
+        cpu = cpu_seconds(pid)
         time.sleep(QUIET_SECONDS)
-        if _cpu_seconds(pid) - cpu < QUIET_SHARE_MAX * QUIET_SECONDS:
+        if cpu_seconds(pid) - cpu < QUIET_SHARE_MAX * QUIET_SECONDS:
             break
     return time.monotonic() - began
 
@@ -52,7 +52,7 @@ def anonymous_bytes(pid: int) -> int:
     return 1024 * _number(Path(f"/proc/{pid}/status").read_text(), "RssAnon:")
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
     """Of all threads, also of those that ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS

@@ -243,6 +243,7 @@ ROWS: dict[str, list[Row]] = {
         Row(at_then("GET", "/v1/recent"), OURS_THEN, AGENTS_THEN),
     ],
     "GET /v1/tags": [Row(one("GET", "/v1/tags"), OURS, OURS - SECRET)],
+    "GET /v1/agents": [Row(one("GET", "/v1/agents"))],
     "GET /v1/timeline": [Row(one("GET", "/v1/timeline"))],
     "POST /v1/context": [
         Row(one("POST", "/v1/context", {"query": "heron", "top_k": 50, "cut": "none"}), OURS - SECRET, OURS - SECRET),

@@ -92,6 +92,7 @@ def test_a_search_is_restricted_to_its_prefix_filter_and_page(store: MnemoStore)
     assert [item.key for item in store.search(("docs",), limit=20)] == newest_first
     assert [item.key for item in store.search(("docs",), limit=5, offset=4)] == newest_first[4:9]
     assert [item.key for item in store.search(("docs", "a"), filter={"n": {"$gte": 5, "$lt": 9}})] == ["d07", "d05"]
+    assert [item.key for item in store.search(["docs"], limit=2)] == newest_first[:2]  # type: ignore[arg-type]
     assert [item.key for item in store.search((), filter={"n": 3})] == ["other", "d03"]
     assert store.search(("docs",), filter={"kind": {"of": "report"}, "n": {"$ne": 0}}, limit=20)[-1].key == "d01"
     assert store.search(("docs",), filter={"n": {"$gt": "x"}}) == []

@@ -66,6 +66,7 @@ def test_a_limit_gives_the_last_items(talk: Client) -> None:
     assert asyncio.run(session.get_items(3)) == items[1:]
     assert asyncio.run(session.get_items(0)) == []
     assert asyncio.run(session.get_items(9)) == items
+    assert MnemoSession("porto", talk, session_settings={"limit": 2}).session_settings == session.session_settings
 
 
 def test_items_are_popped_from_the_end_with_their_turns(talk: Client) -> None:

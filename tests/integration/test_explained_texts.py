@@ -117,6 +117,13 @@ def test_the_lines_of_a_context_are_its_block_with_scores_and_reasons(client: Cl
     short = client.context("which pier has a ferry?", cut="none", explain=True, max_chars=120)
     assert short.explained is not None
     assert left_out(short.explained)["max_chars"] == 4 - len(short.memories)
+    below = {each.id: each.reason for each in short.explained.below}
+    assert below.keys() >= {liked, pier, gate, written} - {*short.memories}
+    assert below.keys().isdisjoint(short.memories)
+    assert {below[each] for each in below.keys() & {pier, gate, written}} == {"max_chars"}
+    assert [each.score for each in short.explained.below] == sorted(
+        (each.score for each in short.explained.below), reverse=True
+    )
 
 
 def test_the_block_of_m_and_an_empty_block_are_explained(client: Client) -> None:

@@ -3,13 +3,16 @@
 import asyncio
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from mnemo_core.ingest.mutations import Draft
+from mnemo_core.ingest.mutations import Decision, Draft
 from mnemo_core.retrieval.ranking.late_interaction import Codes
+from mnemo_daemon.errors import Refusal
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.ingest.ingest_pipeline import SCORED_TOGETHER, IngestPipeline, IngestResult, Submission
@@ -23,8 +26,8 @@ from mnemo_daemon.models.embedders.embedder import Embedder, Floats, RunAll
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.settings import IngestSettings, Settings
 from mnemo_store.disk import Disk
-from mnemo_store.records import ConversationTurn, text_hash
-from mnemo_store.store import Store
+from mnemo_store.records import ConversationTurn, ErasedText, skip_hash, text_hash
+from mnemo_store.store import Store, WriteReceipt
 from tests.support.erasure_services import wait_until
 from tests.support.samples import WAIT_SECONDS, sample_memory, write
 
@@ -174,6 +177,54 @@ def test_L9_an_equal_text_is_never_embedded_again(ingest_setup: IngestSetup) -> 
     assert back.decision.outcome == "stored"
     ingest_setup.settle()
     assert ingest_setup.embedder.calls == [["a b c", "d e f"]]
+
+
+def test_vectors_are_kept_with_the_text_and_none_of_a_text_that_is_refused(ingest_setup: IngestSetup) -> None:
+    ingest_setup.indexing.stop()  # so that it keeps none
+    with ingest_setup.store.snapshot() as snapshot:
+        erased = skip_hash(snapshot.meta("salt"), "d e f")
+    write(ingest_setup.store, ErasedText(hash=erased, at=1))
+    asked = [Submission(Draft(content=text, namespace="default", user_id="local", trust="agent", source="test"))
+             for text in ("a b c", "d e f")]  # fmt: skip
+    stored, refused = asyncio.run(ingest_setup.intake.ingest(asked, PERSON, "g"))
+    assert isinstance(stored, IngestResult)
+    assert isinstance(refused, Refusal)
+    with ingest_setup.store.snapshot() as snapshot:
+        embedder = ingest_setup.embedder
+        kept = [snapshot.vectors(embedder.space, text_hash(text), embedder.dimensions) for text in ("a b c", "d e f")]
+    assert [each is not None for each in kept] == [True, False]
+
+
+class EditedMemories(MemoryService):
+    """Memories of which one is edited just before a text is written."""
+
+    edits = ""  # the id, until it is done
+
+    def write_one(self, *asked: Any, **options: Any) -> "Future[WriteReceipt[Decision]]":
+        if self.edits:
+            edited, self.edits = self.edits, ""
+            self.edit(edited, {"content": "x y z"}, None, PERSON).result()
+        return super().write_one(*asked, **options)
+
+
+def test_a_repeat_is_read_only_where_its_copy_is_gone_when_it_is_written(ingest_setup: IngestSetup) -> None:
+    (first,) = ingest_setup.take("a b c")
+    ingest_setup.settle()
+    (same,) = ingest_setup.take("a b c")
+    assert (same.decision.outcome, same.item.is_seen, same.item.scores) == ("duplicate", True, None)
+    memories = EditedMemories(ingest_setup.store, ingest_setup.views)
+    memories.edits = first.decision.memory.id
+    intake = IngestPipeline(
+        ingest_setup.store, ingest_setup.views, ingest_setup.indexing, ingest_setup.embedding, memories,
+        NeighbourSearch(ingest_setup.store, ingest_setup.views, ingest_setup.embedding), lambda: ingest_setup.settings,
+    )  # fmt: skip
+    draft = Draft(content="a b c", namespace="default", user_id="local", trust="user", source="test")
+    (new,) = asyncio.run(intake.ingest([Submission(draft)], PERSON))
+    intake.close()
+    assert isinstance(new, IngestResult)
+    assert (new.decision.outcome, new.decision.memory.content) == ("stored", "a b c")
+    assert new.item.scores is not None
+    assert ingest_setup.count() == 2
 
 
 def test_L9_nor_after_a_restart(tmp_path: Path, models: Path) -> None:

@@ -134,6 +134,22 @@ def test_tags_are_counted_in_their_namespace(client: Client) -> None:
     assert client.tags(namespace=fresh()).tags == {}
 
 
+def test_the_agents_that_wrote_come_in_pages_the_last_one_first(client: Client) -> None:
+    namespace = fresh()
+    client.remember("Nobody but the person wrote this line about the pier.", namespace=namespace)
+    for agent, count in (("claude.code", 2), ("codex", 1), ("zed", 3)):
+        for number in range(count):
+            client.remember(
+                f"Pier {number} was seen by {agent} today.", namespace=namespace, agent_id=agent, dedup="off"
+            )
+    first = client.agents(namespace=namespace, limit=2)
+    assert [(each.agent_id, each.memories) for each in first.agents] == [("zed", 3), ("codex", 1)]
+    assert first.total == 3
+    second = client.agents(namespace=namespace, limit=2, cursor=first.cursor)
+    assert [(each.agent_id, each.memories, second.cursor) for each in second.agents] == [("claude.code", 2, None)]
+    assert client.agents(namespace=fresh()).total == 0
+
+
 def test_an_id_is_accepted_by_its_last_eight_digits(client: Client) -> None:
     stored = client.remember("Short ids are enough.", namespace=fresh())
     assert client.get(stored.memory.id[-8:]).id == stored.memory.id

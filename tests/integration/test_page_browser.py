@@ -1,19 +1,18 @@
 """The page as a person uses it, in a real browser, with memories that no one here wrote. SPEC 18"""
 
-import pydoc_data.topics
-import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from mnemo_client.protocol.memories import NewMemory
 from tests.support.browser import Browser, opened_page
 from tests.support.page_process import served_page
-from tests.support.running_daemon import RunningDaemon
+from tests.support.python_reference import write_reference
+from tests.support.running_daemon import RunningDaemon, running
+from tests.support.samples import quick_folder
 
-MEMORIES = 2_000
-BATCH = 1000
+MEMORIES = 10_000
 VIEWS = (
     "search", "timeline", "map", "topics", "facts", "conversations", "lifecycle/layers", "lifecycle/review",
     "lifecycle/cycles", "lifecycle/changes", "lifecycle/trash", "agent", "machine",
@@ -27,30 +26,27 @@ ATTACKS = (
 )
 
 
-def sentences_of_pythons_reference(count: int) -> list[str]:
-    """Its documentation, which every Python has: sentences, numbered where they are too few."""
-    text = " ".join(pydoc_data.topics.topics.values())
-    found = [" ".join(each.split()) for each in re.split(r"(?<=[.:])\s+", text)]
-    found = list(dict.fromkeys(each for each in found if 30 < len(each) < 1000))
-    numbered = (f"Part {number}: {each}" for number in range(2, 100) for each in found)
-    return [*found, *(next(numbered) for _ in range(max(0, count - len(found))))][:count]
+@pytest.fixture(scope="module")
+def large() -> Iterator[RunningDaemon]:
+    """A daemon without a model, on a store of many memories that it finds."""
+    with quick_folder() as scratch:
+        write_reference(scratch / "data", MEMORIES)
+        environ = {"MNEMO_MODELS_FOLDER": str(scratch / "models"), "MNEMO_LIFECYCLE_INTERVAL_MINUTES": "0"}
+        with running(scratch / "data", environ) as daemon:
+            yield daemon
 
 
 @pytest.fixture(scope="module")
-def filled(daemon: RunningDaemon) -> RunningDaemon:
-    with daemon.client("reference") as client:
-        texts = sentences_of_pythons_reference(MEMORIES)
-        for begin in range(0, MEMORIES, BATCH):
-            client.remember_many([NewMemory(content=each) for each in texts[begin : begin + BATCH]])
-    with daemon.client("home") as client:
+def filled(large: RunningDaemon) -> RunningDaemon:
+    with large.client("home") as client:
         client.remember("The payments service listens on port 8443.")
         client.remember("The payments service listens on port 9443 since 16 November.")
         client.remember("The spare key of the cabin is with Ines.", tags=["cabin"])
         client.remember("The PIN of the alarm is 2580.", tags=["sensitive"])
-    with daemon.client("attacks") as client:
+    with large.client("attacks") as client:
         for text in ATTACKS:
             client.remember(text, tags=["<b>bold</b>"])
-    return daemon
+    return large
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +104,7 @@ def test_looking_counts_as_no_use_of_a_memory(browser: Browser, filled: RunningD
 def test_of_many_memories_few_are_loaded(browser: Browser) -> None:
     browser.go("#/search?ns=reference&q=garbage+collection+of+weak+references")
     browser.until(lambda: len(browser.all(".hit")) == 20, "no hits")
-    browser.sees(f"{MEMORIES // 1000},0", "#nav footer")
+    browser.sees(f"{MEMORIES // 1000},0", "#nav footer")  # with those of the other namespaces
     browser.press("j", "j")
     browser.until(lambda: browser.texts(".hit[aria-selected=true] .rank") == ["3"], "not the third")
     browser.press("\n")
@@ -247,22 +243,101 @@ def test_what_goes_to_the_trash_comes_back(browser: Browser, filled: RunningDaem
         client.delete(memory.id)
 
 
-def test_forgetting_wants_its_word_and_shows_the_proof(browser: Browser, filled: RunningDaemon) -> None:
-    with filled.client("home") as client:
+def test_forgetting_wants_its_word_and_shows_the_proof(started_daemon: RunningDaemon) -> None:
+    with started_daemon.client("home") as client:
         memory = client.remember("A secret of Zacharias that nobody is to know.").memory
         assert memory is not None
-    browser.go(f"#/search?ns=home&id={memory.id}")
-    browser.sees("Zacharias", ".card .memory")
-    browser.press("m")
-    browser.click_text("Forget for ever")
-    browser.one("dialog.forget input")
-    assert browser.one("dialog.forget button[type=submit]").get_property("disabled") is True
-    browser.type("dialog.forget input", "forget")
-    browser.click("dialog.forget button[type=submit]")
-    browser.sees("were searched for its words", "dialog.forget")
-    assert browser.texts("dialog.forget h2") == ["Forgotten"]
-    browser.click_text("Close")
-    browser.sees_no("Zacharias")
+    with served_page(started_daemon) as page, opened_page(page) as browser:
+        browser.go(f"#/search?ns=home&id={memory.id}")
+        browser.sees("Zacharias", ".card .memory")
+        browser.press("\ue00c", "m")  # out of the field, which a new page has the focus in
+        browser.click_text("Forget for ever")
+        browser.one("dialog.forget input")
+        assert browser.one("dialog.forget button[type=submit]").get_property("disabled") is True
+        browser.type("dialog.forget input", "forget")
+        browser.click("dialog.forget button[type=submit]")
+        browser.sees("were searched for its words", "dialog.forget")
+        assert browser.texts("dialog.forget h2") == ["Forgotten"]
+        browser.click_text("Close")
+        browser.sees_no("Zacharias")
+        assert browser.complaints() == []
+
+
+def test_an_edit_is_marked_as_one_among_the_changes(browser: Browser, filled: RunningDaemon) -> None:
+    with filled.client("edits") as client:
+        memory = client.remember("The tram stops at the museum.").memory
+        assert memory is not None
+        client.patch(memory.id, content="The tram stops at the museum and the zoo.")
+    browser.go("#/lifecycle/changes?ns=edits")
+    browser.sees("and the zoo", ".member")
+    assert browser.texts(".member .badge") == ["added, changed"]
+
+
+def test_a_message_of_the_page_covers_no_control(browser: Browser, filled: RunningDaemon) -> None:
+    with filled.client("home") as client:
+        memory = client.remember("The ladder is behind the shed.").memory
+        assert memory is not None
+    rects = "return [...document.querySelectorAll(arguments[0])].map((each) => each.getBoundingClientRect().toJSON())"
+    for width, controls in ((1440, "nav"), (380, ".card > .actions")):
+        browser.resize(width, 800)
+        browser.go(f"#/search?ns=home&id={memory.id}")
+        browser.sees("ladder", ".card .memory")
+        browser.press("p")
+        browser.sees("Pinned", ".toast")
+        (toast,) = browser.run(rects, ".toast")
+        for each in browser.run(rects, controls):
+            assert toast["left"] >= each["right"] or toast["bottom"] <= each["top"], (width, toast, each)
+        browser.press("u")
+        browser.sees("Taken back", ".toast")
+        browser.sees_no("pinned", ".card > header")
+    browser.resize(1440, 900)
+    with filled.client("home") as client:
+        client.delete(memory.id)
+
+
+def test_the_head_of_a_card_is_one_line_in_a_narrow_window(browser: Browser, filled: RunningDaemon) -> None:
+    with filled.client("a-namespace-with-a-very-long-name") as client:
+        memory = client.remember("Never deploy on a Friday.", kind="procedural", pinned=True).memory
+        assert memory is not None
+    browser.resize(380, 800)
+    browser.go(f"#/search?id={memory.id}")
+    browser.sees("Friday", ".card .memory")
+    assert browser.one(".card > header").size["height"] < 64
+    assert browser.run("return document.documentElement.scrollWidth") <= 380
+    browser.resize(1440, 900)
+
+
+def test_what_is_below_the_cut_has_its_score_and_its_reason(browser: Browser) -> None:
+    browser.go("#/agent?ns=reference&when=prompt&prompt=garbage+collection+of+weak+references")
+    browser.sees("score", ".lines")
+    browser.sees("the cut", ".below-cut")
+    browser.until(lambda: all(browser.texts(".below-row .grow") or [""]), "a text is missing")
+    assert all(browser.texts(".below-row .why"))
+    scores = [float(each) for each in browser.texts(".below-row .number")]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_the_markdown_of_a_note_is_elements_and_never_markup(
+    browser: Browser, filled: RunningDaemon, short_folder: Path
+) -> None:
+    lines = ("Ports are **fixed** by `ports.toml`:", "", "- one", "  - inner", "- R&D <3", "",
+             "[the list](javascript:history.back) [more](javascript:alert(1))", "",
+             "```", "**as it is**", "```")  # fmt: skip
+    (short_folder / "ports.md").write_text("\n".join(lines), encoding="utf-8")
+    with filled.client() as client:
+        root = client.add_root(short_folder, "notes")
+        found = browser.until(
+            lambda: [each for each in client.search("ports", namespace="notes").memories if each.note], "no note"
+        )
+        browser.go(f"#/search?ns=notes&id={found[0].id}")
+        browser.sees("fixed", ".card .markdown b")
+        assert browser.texts(".card .markdown code") == ["ports.toml"]
+        assert browser.texts(".card .markdown li li") == ["inner"]
+        assert browser.texts(".card .markdown pre") == ["**as it is**"]
+        browser.sees("R&D <3", ".card .markdown li")
+        browser.sees("the list (javascript:history.back) [more](javascript:alert(1))", ".card .markdown p")
+        assert browser.all(".card .markdown a, .card .markdown img") == []
+        client.remove_root(root.id)
 
 
 # The daemon and other pages

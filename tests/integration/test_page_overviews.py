@@ -115,6 +115,24 @@ def test_the_chains_around_a_subject_can_be_read_as_a_table(browser: Browser) ->
     browser.until(lambda: len(browser.all(".pane .table-place tbody tr")) == 3, "not a row for each fact")
 
 
+def test_a_chain_shows_where_it_goes_on_with_something_else_of_the_same_name(
+    browser: Browser, daemon: RunningDaemon
+) -> None:
+    with daemon.client("chains") as client:
+        client.add_facts(NewFacts(facts=[
+            NewFact(subject="Mira", predicate="works at", object="Harbor"),
+            NewFact(subject="the canteen of Harbor", predicate="closes on", object="Sunday"),
+        ]))  # fmt: skip
+    browser.go("#/facts?ns=chains&subject=Mira")
+    browser.until(lambda: browser.all(".chains .entity"), "no chain")
+    names = browser.run(
+        "return [...document.querySelectorAll('.chains .entity title')].map((each) => each.textContent)"
+    )
+    assert sorted(names) == ["Harbor", "Mira", "Sunday", "the canteen of Harbor"]
+    assert len(browser.all(".chains .link.named")) == 1
+    assert len(browser.all(".chains .arrow")) == 2
+
+
 # Topics and map
 
 

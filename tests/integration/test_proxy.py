@@ -250,6 +250,9 @@ def test_compressed_bodies_pass_as_they_are(proxy: RunningProxy, upstream: Scrip
     assert (got, headers["Content-Encoding"]) == (packed, encoding)
     assert upstream.requests[0].body == packed
     assert upstream.requests[0].values("Accept-Encoding") == ["gzip, br"]
+    if encoding == "br":
+        assert wait_until(lambda: proxy.command("status")["skipped"].get("encoding"))
+        assert "1 compressed otherwise than by gzip or deflate: not read" in proxy.text("status")
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,6 @@ from tests.support.scripted_upstream import (
     chunk,
     running_proxy,
 )
-from tests.support.stub_daemon import StubDaemon
 
 LONG = "and the rest of this sentence is here so that the window has the length that it needs to be written at all"
 THINGS = ("anchor", "compass", "dinghy", "ensign", "fender", "gaff", "hatch key", "inverter", "jib")
@@ -285,32 +284,36 @@ def test_without_a_daemon_requests_pass_and_what_is_said_waits_for_it(
     daemon: RunningDaemon, upstream: ScriptedUpstream, state: str
 ) -> None:
     assert daemon.process is not None
+    faults = daemon.folder / "faults"
     with running_proxy(daemon, upstream.address) as proxy:
         chat = ProxyChat(proxy)
         chat.say(FACTS[0])
         wait_until_read(proxy, 1)
-        busy = None
         if state == "stopped":
             daemon.process.send_signal(signal.SIGSTOP)
         else:
             daemon.stop()
         if state == "full":
-            busy = StubDaemon(daemon.socket)
-            busy.say("POST /v1/turns", {"error": {"code": "busy", "message": "too much waits"}}, 429)
+            faults.mkdir()
+            daemon.program = ["-m", "tests.support.faulty_disk", str(faults)]
+            daemon.start()
+            for call in ("writing", "committing"):
+                (faults / call).write_text("ENOSPC")
         for fact in FACTS[1:6]:
             began = time.monotonic()
             chat.say(fact)
             assert time.monotonic() - began < 2.0
         status = wait_until_read(proxy, 6)
         assert status["captured"] == 11
-        if busy is not None:
-            assert wait_until(lambda: "too much waits" in proxy.command("status")["problem"])
+        if state == "full":
+            assert wait_until(lambda: "full" in proxy.command("status")["problem"])
         proxy.process.terminate()
         assert proxy.process.wait(WAIT_SECONDS) == 0
-    if busy is not None:
-        busy.stop()
     if state == "stopped":
         daemon.process.send_signal(signal.SIGCONT)
+    elif state == "full":
+        for fault in faults.iterdir():
+            fault.unlink()
     else:
         daemon.start()
     with running_proxy(daemon, upstream.address) as proxy:

@@ -26,7 +26,7 @@ from mnemo_core.ingest.classification import about_now, classify
 from mnemo_core.ingest.memory_cues import MemoryFacts, cues_of
 from mnemo_core.ingest.policies import OWN_POLICY, salience_source_l
 from mnemo_core.ingest.signals import entities, salience
-from mnemo_core.knowledge.topic_names import TermStatistics, telling_words
+from mnemo_core.knowledge.topic_names import TermStatistics, opening_words, telling_words
 from mnemo_core.lifecycle import profiles
 from mnemo_core.lifecycle.consolidation.joining import merging
 from mnemo_core.llm import extraction, faithfulness, grounding
@@ -161,6 +161,7 @@ RUNS: dict[str, Callable[[str], object]] = {
     "memory_cues.cues_of": lambda text: cues_of(text, MemoryFacts()),
     "query_expansion.added_words": lambda text: added_words((text, text[::-1]), OTHER),
     "summarize.shorten_sources": lambda text: summarize.shorten_sources([f"Anna. {text}"], 0),
+    "topic_names.opening_words": lambda text: opening_words([text]),
     "topic_names.telling_words": lambda text: telling_words([text, text], lambda word: TermStatistics(word, 1), 9),
     "grounding.unsupported_specific": lambda text: grounding.unsupported_specific(OTHER, [text]),
     "grounding.rejection_of": lambda text: grounding.rejection_of(f"{text} 4711", [OTHER]),

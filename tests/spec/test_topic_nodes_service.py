@@ -13,7 +13,7 @@ import pytest
 from mnemo_core.ingest.policies import own_policy
 from mnemo_core.knowledge.topic_nodes import absorb_cosine
 from mnemo_core.similarity.thresholds import DEFAULT_MODEL, of_model
-from mnemo_daemon.knowledge.topic_nodes import EDGES_MAX, PAIRS_PER_SLICE
+from mnemo_daemon.knowledge.topic_nodes import EDGES_MAX, PAIRS_PER_SLICE, QUIET_SECONDS, SEARCHED_SECONDS
 from mnemo_store.errors import DiskFull
 from mnemo_store.records import (
     ConversationTurn,
@@ -279,6 +279,25 @@ def test_the_turns_of_a_node_that_are_in_the_trash_are_no_members_until_they_are
         services.run()
         assert services.groups() == [[1, 2], [3]]
         assert services.found(20) == [([1, 2], 1.0), ([3], cosine(160))]
+
+
+def test_pairs_are_embedded_once_no_more_come_in_or_a_recall_has_searched_them(tmp_path: Path) -> None:
+    with topic_node_services_in(tmp_path) as services:
+        services.run()
+        services.clock = lambda: 50.0
+        services.add(1, 0, answer="5 is the answer")
+        assert not services.nodes.is_due(), "more may come in"
+        assert services.found(0) == []
+        assert services.nodes.is_due(), "they are searched"
+        services.run()
+        assert services.found(0) == [([1], 1.0)]
+        services.clock = lambda: 50.0 + SEARCHED_SECONDS
+        services.add(3, 90, answer="95 is the answer")
+        assert not services.nodes.is_due()
+        assert len(services.models.embedded) == 5, "four turns and one pair"
+        services.clock = lambda: 50.0 + SEARCHED_SECONDS + QUIET_SECONDS
+        services.run()
+        assert services.groups() == [[1], [3]]
 
 
 def test_an_edited_turn_moves_the_centroid_of_its_node(tmp_path: Path) -> None:

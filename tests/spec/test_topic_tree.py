@@ -22,7 +22,7 @@ from mnemo_core.knowledge.clusters import (
     nearness_to_middle,
     split_leaves,
 )
-from mnemo_core.knowledge.topic_names import TermStatistics, telling_words
+from mnemo_core.knowledge.topic_names import TermStatistics, opening_words, telling_words
 from mnemo_core.knowledge.topic_tree import CHILDREN_MAX, GROUP_LEVELS, NOTHING, Shape, compare, grow
 from mnemo_core.similarity.thresholds import SOURCE
 
@@ -283,6 +283,13 @@ def test_addresses_paths_and_markup_name_nothing() -> None:
 def test_a_name_prefers_the_spelling_in_small_letters_and_says_nothing_of_no_words() -> None:
     assert telling_words(["Gardens grow.", "The gardens are wet."], statistics(grow=90), 100) == "gardens"
     assert telling_words(["12 34", "…"], statistics(), 100) == ""
+
+
+def test_a_group_that_no_phrase_describes_is_named_by_its_first_words() -> None:
+    assert opening_words(["  ", "12 34\n56"]) == "12 34 56"
+    assert opening_words(["x" * 30 + " and so on for ever"]) == "x" * 30 + " and so…"
+    assert opening_words(["9" * 50]) == "9" * 39 + "…"
+    assert opening_words([]) == ""
 
 
 def test_months_days_speakers_and_fillers_are_no_topics() -> None:

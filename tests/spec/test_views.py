@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import lmdb
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from mnemo_core.ingest.attributes.attribute_claims import claim_keys
 from mnemo_daemon.indexing.commit_indexes import COMMIT_INDEXES
@@ -25,7 +26,7 @@ from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store
 from tests.support.erasure_services import wait_until
 from tests.support.faulty_disk import FaultyDisk
-from tests.support.samples import AT, WAIT_SECONDS, remember, sample_id, write
+from tests.support.samples import AT, WAIT_SECONDS, remember, sample_id, sample_memory, write
 
 T = TypeVar("T")
 
@@ -52,6 +53,42 @@ def test_views_are_taken_as_they_were_saved(tmp_path: Path) -> None:
         views = opened(store)
         assert views.rebuilt == []
         assert found(views, "harbour") == 1
+
+
+def test_a_version_with_the_same_text_is_not_read_again(tmp_path: Path) -> None:
+    with closing(Store.open(tmp_path / "data")) as store:
+        views = opened(store)
+        first = sample_memory(1, content="A rowing boat lies in the harbour on Mondays.")
+        write(store, first)
+        views.attributes.set_tokens(0, 11, first.modified_at)
+        before = [each.tolist() for each in views.attributes.columns("shape", "words", "weekdays")]
+        write(store, replace(first, importance=0.875, modified_at=AT + 1, version=2))
+        assert views.attributes.tokens_of(0) == 11, "counted once"
+        assert views.attributes.column("importance").tolist() == [0.875]
+        assert [each.tolist() for each in views.attributes.columns("shape", "words", "weekdays")] == before
+        write(store, replace(first, content="A windmill stands on the hill.", modified_at=AT + 2, version=3))
+        assert views.attributes.tokens_of(0) == 0
+        assert [found(views, word) for word in ("harbour", "windmill")] == [0, 1]
+        write(store, replace(first, content="A windmill stands on the hill.", tags=("quern",), version=4))
+        assert found(views, "quern") == 1
+        for state, count in (("trashed", 0), ("active", 1)):
+            write(store, replace(first, content="A windmill stands on the hill.", state=state, version=5))
+            assert found(views, "windmill") == count
+
+
+def test_a_text_that_only_one_index_was_saved_with_is_caught_up_in_the_other(tmp_path: Path) -> None:
+    a_store_of_one_memory(tmp_path / "data")
+    words = tmp_path / "data" / "views" / "words.view"
+    shutil.copyfile(words, tmp_path / "words")
+    with closing(Store.open(tmp_path / "data")) as store:
+        views = opened(store)
+        write(store, sample_memory(1, content="A windmill stands on the hill.", version=2))
+        views.save()
+    shutil.copyfile(tmp_path / "words", words)
+    with closing(Store.open(tmp_path / "data")) as store:
+        views = opened(store)
+        assert views.rebuilt == []
+        assert [found(views, word) for word in ("harbour", "windmill")] == [0, 1]
 
 
 def test_claims_are_found_whenever_they_were_read_and_read_again_under_other_rules(tmp_path: Path) -> None:

@@ -168,11 +168,14 @@ class RunningProxy(NamedTuple):
 
     def command(self, *words: str) -> Any:
         """The answer of a command of the proxy, as JSON."""
-        ended = subprocess.run(
-            [sys.executable, "-m", "mnemo_client.cli.main", "proxy", *words, "--json"], env=dict(self.environ),
+        return json.loads(self.text(*words, "--json"))
+
+    def text(self, *words: str) -> str:
+        """Return the output of a command of the proxy."""
+        return subprocess.run(
+            [sys.executable, "-m", "mnemo_client.cli.main", "proxy", *words], env=dict(self.environ),
             capture_output=True, text=True, check=True, timeout=120,
-        )  # fmt: skip
-        return json.loads(ended.stdout)
+        ).stdout  # fmt: skip
 
     def exchange(self, data: bytes) -> bytes:
         """Everything that comes back until the proxy ends the connection."""

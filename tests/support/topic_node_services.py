@@ -1,8 +1,9 @@
 """A store with topic nodes, whose model reads the direction of a text's vector off the text: a number of degrees."""
 
+import itertools
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -61,11 +62,12 @@ class TopicNodeServices:
         self.store = services.store
         self.models = models
         self.policy = policy
+        self.clock: Callable[[], float] = itertools.count(0.0, 1000.0).__next__  # each look finds that all is quiet
         self.restart()
 
     def restart(self) -> TopicNodes:
         """The service as it is after a start: with nothing but the store."""
-        self.nodes = TopicNodes(self.store, self.services.indexing, self.models, self.policy)
+        self.nodes = TopicNodes(self.store, self.services.indexing, self.models, self.policy, lambda: self.clock())
         return self.nodes
 
     def add(

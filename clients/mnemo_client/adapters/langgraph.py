@@ -126,9 +126,9 @@ class MnemoStore(BaseStore):
         """Return the items below a prefix that pass the filter: those that the query finds, best first, then others."""
         found: list[SearchItem] = []
         seen: set[str] = set()
-        wanted = op.offset + op.limit
+        wanted, prefix = op.offset + op.limit, tuple(op.namespace_prefix)
         for memory in self._candidates(op):
-            if memory.id in seen or _place_of(memory)[0][: len(op.namespace_prefix)] != op.namespace_prefix:
+            if memory.id in seen or _place_of(memory)[0][: len(prefix)] != prefix:
                 continue
             seen.add(memory.id)
             value = self._values.value_of(memory)

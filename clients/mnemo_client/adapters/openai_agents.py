@@ -50,12 +50,12 @@ class MnemoSession:
 
     def __init__(
         self, session_id: str, client: Client | None = None, *, turns: bool = True,
-        session_settings: SessionSettings | None = None,
+        session_settings: SessionSettings | dict[str, Any] | None = None,
     ) -> None:  # fmt: skip
         if not 0 < len(session_id) <= ID_CHARS_MAX:
             raise ValueError(f"a session id has 1 to {ID_CHARS_MAX} characters, not {len(session_id)}")
         self.session_id = session_id
-        self.session_settings = session_settings or SessionSettings()
+        self.session_settings = SessionSettings().resolve(session_settings)
         self._values = StoredValues(client or Client(socket_path(os.environ)), "openai-agents")
         self._session = ITEMS_SESSION + session_id
         self._keeps_turns = turns

@@ -9,6 +9,19 @@ export interface AbstractRequest {
   user_id?: string | null;
 }
 
+export interface AgentView {
+  agent_id: string;
+  memories: number;
+  last_at: number;
+}
+
+export interface AgentsAnswer {
+  agents: (AgentView)[];
+  total: number;
+  cursor: string | null;
+  namespace: string;
+}
+
 export interface AskAnswer {
   answer: string;
   sentences: (AskSentence)[];
@@ -2010,9 +2023,16 @@ export interface TagsAnswer {
   namespace: string;
 }
 
+export interface TextCandidate {
+  id: string;
+  score: number;
+  reason: string;
+}
+
 export interface TextExplanation {
   lines: (TextLine)[];
   sections: (TextSection)[];
+  below: (TextCandidate)[];
 }
 
 export interface TextLine {
@@ -2364,6 +2384,7 @@ export interface Operations {
   "GET /v1/trash": { request: TrashQuery; answer: TrashPage };
   "GET /v1/recent": { request: RecentQuery; answer: SearchAnswer };
   "GET /v1/tags": { request: ScopedRequest; answer: TagsAnswer };
+  "GET /v1/agents": { request: ScopedPageQuery; answer: AgentsAnswer };
   "GET /v1/timeline": { request: TimelineQuery; answer: TimelineAnswer };
   "GET /v1/memories/{id}/history": { request: MemoryPartsQuery; answer: HistoryAnswer };
   "GET /v1/memories/{id}/shown": { request: MemoryPartsQuery; answer: ShownAnswer };

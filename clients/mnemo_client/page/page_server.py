@@ -1,7 +1,8 @@
 """The process behind the page: static files, and requests to /v1 that it passes to the daemon's socket. SPEC 18
 
 The address that the command prints holds a secret in its fragment, which browsers send to nobody. The page exchanges it
-for a cookie that no script can read; it is valid once. The static files hold nothing of the memory and need no cookie.
+for a cookie that no script can read; it is valid once, and for ten minutes. The static files hold nothing of the memory
+and need no cookie.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import os
 import secrets
 import subprocess
 import sys
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -33,7 +35,9 @@ CONTENT_TYPES = {
     ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml",
 }  # fmt: skip
 SECRETS_MAX = 16  # that were printed and not used yet
+SECRET_SECONDS = 10 * 60.0  # an address that nobody opened by then opens nothing
 COOKIES_MAX = 64  # browsers that are signed in
+COOKIE_SECONDS = 7 * 86_400.0  # without a request, after which a browser has to sign in again
 DRAFTS_MAX = 64  # texts that are being edited
 DRAFT_CHARS_MAX = 65_536  # more than a memory may have
 SESSION_BYTES_MAX = 4096  # of a request that needs no cookie
@@ -56,6 +60,32 @@ Examine = Callable[[bool], Sequence[DoctorCheck]]
 """The checks of `mnemo doctor`; True: also those that take long or write."""
 
 
+class Credentials:
+    """Texts that are accepted for some time, by their digests: at most `count_max`, the oldest give way."""
+
+    def __init__(self, count_max: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._count_max = count_max
+        self._seconds = seconds
+        self._clock = clock
+        self._until: OrderedDict[bytes, float] = OrderedDict()
+
+    def add(self, text: str) -> None:
+        self._until[_digest(text)] = self._clock() + self._seconds
+        while len(self._until) > self._count_max:
+            self._until.popitem(last=False)
+
+    def renew(self, text: str) -> bool:
+        """Return whether the text is accepted; its time begins again."""
+        is_known = self.take(text)
+        if is_known:
+            self.add(text)
+        return is_known
+
+    def take(self, text: str) -> bool:
+        """Return whether the text is accepted; it is not from now on."""
+        return self._until.pop(_digest(text), -1.0) > self._clock()
+
+
 class PageServer:
     """The server of the page on one port. `secret` is what a later `mnemo ui` shows to be given an address."""
 
@@ -71,8 +101,8 @@ class PageServer:
         self._is_read_only = is_read_only
         self._socket_path = socket_path
         self._session: aiohttp.ClientSession
-        self._secrets: OrderedDict[bytes, None] = OrderedDict()
-        self._cookies: OrderedDict[bytes, None] = OrderedDict()
+        self._secrets = Credentials(SECRETS_MAX, SECRET_SECONDS)
+        self._cookies = Credentials(COOKIES_MAX, COOKIE_SECONDS)
         self._drafts: OrderedDict[str, str] = OrderedDict()  # by memory; they outlive a reload of the page
         files = _static_files()
         public = frozenset({*files, "/page/session", "/page/address"})
@@ -95,7 +125,7 @@ class PageServer:
     def new_address(self) -> str:
         """Return an address that signs one browser in, once."""
         secret = secrets.token_urlsafe(24)
-        _remember(self._secrets, secret, SECRETS_MAX)
+        self._secrets.add(secret)
         return f"{self._address}/#secret={secret}"
 
     async def _with_session(self, app: web.Application) -> Any:
@@ -108,18 +138,18 @@ class PageServer:
         """Return whether the request has the cookie, which browsers show to every port of this machine: that of another
         user's server is of no use to it, as the program must be one of this user's."""
         is_of_user = sys.platform != "linux" or loopback.user_of(request.transport) in (None, os.geteuid())
-        return is_of_user and _digest(request.cookies.get(self._cookie, "")) in self._cookies
+        return is_of_user and self._cookies.renew(request.cookies.get(self._cookie, ""))
 
     async def _sign_in(self, request: web.Request) -> web.Response:
         if (request.content_length or SESSION_BYTES_MAX + 1) > SESSION_BYTES_MAX:
             return loopback.refusal(413, "too_large", f"send the secret in at most {SESSION_BYTES_MAX} bytes")
         body = await _json_object(request)
-        digest = _digest(str(body.get("secret", "")))
-        if digest not in self._secrets:
-            return loopback.refusal(401, "used_secret", "the address was used already: run `mnemo ui` for a new one")
-        del self._secrets[digest]
+        if not self._secrets.take(str(body.get("secret", ""))):
+            return loopback.refusal(
+                401, "used_secret", "the address was used already, or is too old: run `mnemo ui` for a new one"
+            )
         token = secrets.token_urlsafe(32)
-        _remember(self._cookies, token, COOKIES_MAX)
+        self._cookies.add(token)
         response = web.json_response({})
         response.set_cookie(self._cookie, token, httponly=True, samesite="Strict", path="/")
         return response
@@ -248,13 +278,6 @@ async def _json_object(request: web.Request) -> dict[str, Any]:
 
 def _digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=32).digest()
-
-
-def _remember(known: OrderedDict[bytes, None], text: str, count_max: int) -> None:
-    """Add the text's digest; the oldest ones give way."""
-    known[_digest(text)] = None
-    while len(known) > count_max:
-        known.popitem(last=False)
 
 
 def _only_reads(method: str, path: str) -> bool:

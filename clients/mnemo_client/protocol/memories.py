@@ -236,6 +236,23 @@ class TagsAnswer(AnswerBody):
     namespace: str = "default"
 
 
+class AgentView(AnswerBody):
+    """An agent that wrote: how many memories there are of it, and when it wrote the last of them (ms)."""
+
+    agent_id: str
+    memories: int
+    last_at: int
+
+
+class AgentsAnswer(AnswerBody):
+    """GET /v1/agents: those that wrote memories which are active or archived, the last one to write first."""
+
+    agents: list[AgentView]
+    total: int
+    cursor: str | None = None
+    namespace: str = "default"
+
+
 class MemoryPage(AnswerBody):
     """GET /v1/memories. `missing`: those of the request's ids that are no memory that the caller may see."""
 

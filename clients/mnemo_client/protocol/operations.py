@@ -151,6 +151,7 @@ TRASH = Operation("GET", "/v1/trash", "List the memories in the trash", memories
 RECENT = Operation(
     "GET", "/v1/recent", "List memories by the time of their event", retrieval.SearchAnswer, memories.RecentQuery)
 TAGS = Operation("GET", "/v1/tags", "Count the memories of each tag", memories.TagsAnswer, ScopedRequest)
+AGENTS = Operation("GET", "/v1/agents", "List the agents that wrote memories", memories.AgentsAnswer, ScopedPageQuery)
 TIMELINE = Operation(
     "GET", "/v1/timeline", "Count the memories of each hour, day, week or month", memories.TimelineAnswer,
     memories.TimelineQuery)

@@ -261,11 +261,21 @@ class TextSection(AnswerBody):
     left_out: dict[str, int] = {}
 
 
+class TextCandidate(AnswerBody):
+    """A memory that was found for a context and is not in it. reason: as `dropped` of a candidate in a trace."""
+
+    id: str
+    score: float
+    reason: str
+
+
 class TextExplanation(AnswerBody):
-    """Every line of a text for an agent, and its sections."""
+    """Every line of a text for an agent, and its sections. `below`: of a context, the best 12 that were found and are
+    not in it."""
 
     lines: list[TextLine]
     sections: list[TextSection]
+    below: list[TextCandidate] = []
 
 
 class ContextRequest(RecallParameters):

@@ -24,6 +24,16 @@ PORT = 11435  # unless another one is asked for: the one after Ollama's
 CONTEXT_TOKENS = 500  # of a context, with --inject
 SWITCH_SECONDS = 0.0005  # after which the thread that reads gives way to the one that passes bytes on
 ANSWER_SECONDS_MAX = 90.0  # of a flush
+# What the status says of a reason whose name does not tell enough
+REASONS = {
+    "first_request": "first of a conversation: history",
+    "encoding": "compressed otherwise than by gzip or deflate: not read",
+    "foreign": "of another user",
+    "short": "too short",
+    "interrupted": "broken off",
+    "no_daemon": "daemon did not answer",
+    "nothing": "nothing found",
+}
 
 
 def serve(context: CommandContext) -> int:
@@ -143,5 +153,7 @@ def _status_lines(shown: dict[str, Any]) -> list[str]:
 
 
 def _reasons(counts: dict[str, int], before: str = "") -> str:
-    named = ", ".join(f"{number_text(count)} {name.replace('_', ' ')}" for name, count in counts.items())
+    named = ", ".join(
+        f"{number_text(count)} {REASONS.get(name, name.replace('_', ' '))}" for name, count in counts.items()
+    )
     return f" ({before}{named})" if named else ""

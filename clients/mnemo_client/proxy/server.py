@@ -9,6 +9,7 @@ followed it would send its prompts, and perhaps its key, off the machine unseen.
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import socket
@@ -49,6 +50,12 @@ log = logging.getLogger("mnemo.proxy")
 # The server's own complaints of requests that are no HTTP quote them, perhaps with a key.
 _quiet = logging.getLogger("mnemo.proxy.requests")
 _quiet.disabled = True
+
+
+class PassedAnswer(web.StreamResponse):
+    """An answer on its way back, whose head is sent with its first piece if that is there already."""
+
+    _send_headers_immediately = False
 
 
 class ProxyParts(NamedTuple):
@@ -178,7 +185,7 @@ class ModelProxy:
         self, request: web.Request, answer: aiohttp.ClientResponse, exchange: Exchange | None
     ) -> web.StreamResponse:
         """Pass the answer back while it arrives. One that breaks off breaks off for the client too."""
-        passed = web.StreamResponse(status=answer.status, reason=answer.reason)
+        passed = PassedAnswer(status=answer.status, reason=answer.reason)
         try:
             for name, value in headers.end_to_end(answer.raw_headers):
                 is_target = name.lower() in ("location", "content-location")
@@ -191,7 +198,9 @@ class ModelProxy:
             exchange.answer_encoding = answer.headers.get("Content-Encoding", "")
         passed["from_upstream"] = frozenset(name.lower() for name in passed.headers)
         try:
-            await passed.prepare(request)
+            writer = await passed.prepare(request)
+            if writer is not None and not answer.content.total_bytes:
+                writer.send_headers()
             while piece := await _next_piece(answer.content):
                 if exchange is not None:
                     exchange.answer.add(piece)
@@ -385,6 +394,7 @@ class ProxySettings(NamedTuple):
 
 def run_proxy(settings: ProxySettings, bound: socket.socket, started: Callable[[], object]) -> None:
     """Serve on a bound socket until SIGINT or SIGTERM."""
+    gc.freeze()  # the modules, which stay: the collector looks at what requests leave
     asyncio.run(_serve(settings, bound, started))
 
 

@@ -246,35 +246,54 @@ class ChangeJudge:
         self._bias: Floats = np.array(weights["word_bias"], np.float32)
         self._mean: Floats = np.array(weights["mean"], np.float32)
         self._scale: Floats = np.array(weights["scale"], np.float32)
-        self._networks = [
-            tuple(np.array(part, np.float32) for part in network) for network in weights["networks"]
-        ]  # each: weights (features, units), bias (units), weights (units, relations), bias (relations)
+        # Of each network: weights (features, units), bias (units), weights (units, relations), bias (relations). Their
+        # first layers are one product.
+        first, first_bias, second, second_bias = zip(*weights["networks"], strict=True)
+        self._first: Floats = np.concatenate([np.array(each, np.float32) for each in first], axis=1)
+        self._first_bias: Floats = np.concatenate([np.array(each, np.float32) for each in first_bias])
+        self._second: Floats = np.array(second, np.float32)
+        self._second_bias: Floats = np.array(second_bias, np.float32)
         self.bars = ChangeBars(**weights["bars"])
 
     def find(self, old: str, new: str, sim: float | None) -> Finding:
         """The relation of a later text to an earlier one. sim: their cosine, None where one has no vector."""
-        one, two = read_statement(old), read_statement(new)
-        if is_excluded(one, two):
-            return ""
-        certain, likely, same, _ = self.probabilities(old, new, sim)
-        if certain >= self.bars.certain and not is_doubtful(one, two):
-            return "certain"
-        if same >= self.bars.same:
-            return "same"
-        return "likely" if certain + likely >= self.bars.likely and certain + likely > same else ""
+        return self.find_all([(old, sim)], new)[0]
+
+    def find_all(self, olds: Sequence[tuple[str, float | None]], new: str) -> list[Finding]:
+        """The relation of a later text to each of some earlier ones, which are given with their cosines."""
+        two = read_statement(new)
+        ones = [read_statement(old) for old, _ in olds]
+        judged = [place for place, one in enumerate(ones) if not is_excluded(one, two)]
+        found: list[Finding] = [""] * len(olds)
+        for place, row in zip(judged, self._probabilities([olds[each] for each in judged], new), strict=True):
+            certain, likely, same, _ = row
+            if certain >= self.bars.certain and not is_doubtful(ones[place], two):
+                found[place] = "certain"
+            elif same >= self.bars.same:
+                found[place] = "same"
+            elif certain + likely >= self.bars.likely and certain + likely > same:
+                found[place] = "likely"
+        return found
 
     def probabilities(self, old: str, new: str, sim: float | None) -> list[float]:
         """The probabilities of RELATIONS."""
-        rows = [word_row(each) for each in word_features(old, new)]
-        of_words = self._of_words[rows].sum(axis=0) * self._word_scale + self._bias
-        features = np.concatenate((np.array(pair_features(old, new, sim), np.float32), of_words))
-        features = np.clip((features - self._mean) / self._scale, -CLIPPED, CLIPPED)
-        total = np.zeros(len(RELATIONS), np.float64)
-        for first, first_bias, second, second_bias in self._networks:
-            scores = np.maximum(features @ first + first_bias, 0.0) @ second + second_bias
-            odds = np.exp(scores - scores.max())
-            total += odds / odds.sum()
-        return [float(each) for each in total / len(self._networks)]
+        return self._probabilities([(old, sim)], new)[0]
+
+    def _probabilities(self, olds: Sequence[tuple[str, float | None]], new: str) -> list[list[float]]:
+        """The same for each earlier text, from one product: numpy takes longer for a call than for its numbers."""
+        if not olds:
+            return []
+        rows = [[word_row(each) for each in word_features(old, new)] for old, _ in olds]
+        of_words = np.array([self._of_words[each].sum(axis=0) for each in rows], np.float32)
+        of_words = of_words * np.float32(self._word_scale) + self._bias
+        features = np.array([pair_features(old, new, sim) for old, sim in olds], np.float32)
+        features = (np.concatenate((features, of_words), axis=1) - self._mean) / self._scale
+        hidden = np.minimum(np.maximum(features, -CLIPPED), CLIPPED) @ self._first + self._first_bias
+        hidden = np.maximum(hidden, 0.0).reshape(len(olds), len(self._second), 1, -1)
+        scores = (hidden @ self._second)[:, :, 0] + self._second_bias
+        odds = np.exp(scores - scores.max(axis=2, keepdims=True))
+        found: list[list[float]] = (odds / odds.sum(axis=2, keepdims=True)).mean(axis=1).tolist()
+        return found
 
 
 def is_excluded(old: StatementWords, new: StatementWords) -> bool:

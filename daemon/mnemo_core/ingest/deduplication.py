@@ -16,7 +16,7 @@ from mnemo_core.ingest.attributes.attribute_claims import (
     read_claims,
     speaker_of,
 )
-from mnemo_core.ingest.changes import ChangeJudge
+from mnemo_core.ingest.changes import ChangeJudge, Finding
 from mnemo_core.ingest.mutations import MemoryRelation
 from mnemo_core.ingest.statement_kind import statement_kind
 from mnemo_core.similarity.thresholds import READ_CHARACTERS, RELATIVE_MS_MAX, Thresholds, is_similar, kept_words
@@ -84,7 +84,9 @@ def find_relations(
     is not the same, which takes longer than the decision.
     """
     new = _TextAnalysis(content, speaker, happened_at)
-    found = [each for each in (_compared(new, said_at, one, thresholds, judge) for one in near) if each is not None]
+    judged = _judged(new, near, judge) if judge is not None else {}
+    compared = (_compared(new, said_at, one, thresholds, judged.get(one.memory.id, "")) for one in near)
+    found = [each for each in compared if each is not None]
     latest: dict[AttributeClaim, _RelationCandidate] = {}
     for each in found:
         if each.update and (each.update.new not in latest or each.old.said_at > latest[each.update.new].old.said_at):
@@ -180,7 +182,7 @@ class _NeighbourText(_TextAnalysis):
 
 
 def _compared(
-    new: _TextAnalysis, said_at: int, near: Neighbour, thresholds: Thresholds, judge: ChangeJudge | None
+    new: _TextAnalysis, said_at: int, near: Neighbour, thresholds: Thresholds, judged: Finding
 ) -> _RelationCandidate | None:
     memory, sim = near.memory, near.sim
     old = _NeighbourText(near)
@@ -190,18 +192,26 @@ def _compared(
     if new.claims and (update := find_update(new.claims, old.claims)) and said_at > old.said_at:
         why = f"{update.new.attribute or 'value'}: {' '.join(update.old.value)} → {' '.join(update.new.value)}"
         return _RelationCandidate(MemoryRelation(memory.id, memory.version, "updates", sim, why), old, update)
-    if judge is not None and (judged := _judged(new, old, said_at, sim, judge)) is not None:
-        return judged
+    if judged and (change := _change(new, old, said_at, sim, judged)) is not None:
+        return change
     return _RelationCandidate(MemoryRelation(memory.id, memory.version, "related", sim, ""), old) if is_close else None
 
 
-def _judged(
-    new: _TextAnalysis, old: _NeighbourText, said_at: int, sim: float | None, judge: ChangeJudge
+def _judged(new: _TextAnalysis, near: Sequence[Neighbour], judge: ChangeJudge) -> dict[str, Finding]:
+    """The findings of the judge, by id, on neighbours that are no longer than a statement and said by the same."""
+    asked = [] if len(new.content) > JUDGED_CHARS_MAX else [
+        each for each in near
+        if len(each.memory.content) <= JUDGED_CHARS_MAX and not _are_of_two_speakers(new, _NeighbourText(each))
+    ]  # fmt: skip
+    found = judge.find_all([(each.memory.content, each.sim) for each in asked], new.content)
+    return {each.memory.id: finding for each, finding in zip(asked, found, strict=True)}
+
+
+def _change(
+    new: _TextAnalysis, old: _NeighbourText, said_at: int, sim: float | None, finding: Finding
 ) -> _RelationCandidate | None:
-    """The relation that the judge finds, where nothing else speaks against it."""
-    if max(len(new.content), len(old.content)) > JUDGED_CHARS_MAX or _are_of_two_speakers(new, old):
-        return None
-    finding, memory = judge.find(old.content, new.content, sim), old.memory
+    """The relation that the judge found, where nothing else speaks against it."""
+    memory = old.memory
     if finding == "same":
         is_other_day = is_other_event(memory, new.happened_at) or (
             new.is_relative and abs(said_at - old.said_at) > RELATIVE_MS_MAX
@@ -209,7 +219,7 @@ def _judged(
         if is_other_day or not has_same_values(read_statement(old.content), read_statement(new.content)):
             return None
         return _RelationCandidate(MemoryRelation(memory.id, memory.version, "repeats", sim, "says the same"), old)
-    if not finding or said_at <= old.said_at:
+    if said_at <= old.said_at:
         return None
     if finding == "certain":
         return _RelationCandidate(

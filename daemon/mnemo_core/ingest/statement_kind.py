@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from mnemo_core.text import lexicon
 from mnemo_core.text.languages import UNSPACED_CHARACTER
 from mnemo_core.text.lexicon import listed
-from mnemo_core.text.statement_reading import READ_CHARACTERS, read_statement
+from mnemo_core.text.statement_reading import STATEMENT_CHARACTERS, read_statement
 from mnemo_core.text.syntax.english import BASE_OF_PAST, BASE_OF_THIRD
 from mnemo_core.text.text_cache import TextCache
 
@@ -69,7 +69,7 @@ class LinearTextModel:
 
 
 # The kind of a text of a sentence or two.
-statement_kind = TextCache(LinearTextModel("kinds", KINDS, ROWS), READ_CHARACTERS)
+statement_kind = TextCache(LinearTextModel("kinds", KINDS, ROWS), STATEMENT_CHARACTERS)
 
 
 def feature_row(name: str, rows: int = ROWS) -> int:

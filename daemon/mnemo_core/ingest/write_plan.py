@@ -92,11 +92,19 @@ class IngestItem(NamedTuple):
     discard_reason: str = ""
     takes_text: bool = False  # where near ones are merged: the earlier one gets this text
     is_seen: bool = False  # its vectors were there when it was compared
+    is_repeat: bool = False  # a copy of the text is stored; nothing else was found out about it
     said_at: int | None = None  # ms; None: now
     is_explained: bool = True  # whether the reasons of related memories may be asked for
     is_extracted: bool = False  # its statements are extracted once it is stored
     dedup: Dedup | None = None  # of the request, for its statements
     facts: tuple[StatedFact, ...] = ()  # that it states
+
+    @property
+    def may_be_copy(self) -> bool:
+        """Return whether an equal text in its scope makes it a duplicate, whatever else will be found out about it."""
+        draft = self.draft
+        may_be_event = draft.event_at is not None and draft.turn is None and not draft.derived_from
+        return not draft.key and self.policy.on_equal != "stored" and not self.discard_reason and not may_be_event
 
     @property
     def happened_at(self) -> int | None:

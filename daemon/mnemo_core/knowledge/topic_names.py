@@ -114,6 +114,16 @@ def telling_words(
     return name
 
 
+def opening_words(texts: Iterable[str]) -> str:
+    """The first words of the first text that is not empty, for a group that no phrase describes; "" without one."""
+    words = next(filter(None, (text[: 2 * TEXT_CHARACTERS].split() for text in texts)), [])
+    opening = " ".join(words[:NAME_CHARACTERS])
+    if len(opening) <= NAME_CHARACTERS:
+        return opening
+    head = opening[:NAME_CHARACTERS]
+    return f"{head.rpartition(' ')[0] or head[:-1]}…"
+
+
 def _names_of(speakers: Iterable[str]) -> dict[str, bool]:
     """The words of the speakers' names in small letters: True; and the first letters of one, a nickname: False."""
     words = {word.casefold() for speaker in speakers for word in WORD.findall(speaker)}

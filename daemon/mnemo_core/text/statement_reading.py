@@ -12,7 +12,10 @@ from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.text_cache import TextCache
 
-READ_CHARACTERS: Final = 1 << 16  # of texts whose readings are cached
+READ_CHARACTERS: Final = 1 << 16  # of texts whose other analyses are cached
+# Of texts whose readings are: a new text is compared with a dozen earlier ones, and reading one of these takes longer
+# than the comparison. A reading has some 4 KB, and 16 at most: 3 to 6 MB in all.
+STATEMENT_CHARACTERS: Final = 1 << 19
 WORDS_MAX: Final = 80  # of a statement; a longer one is a passage
 
 SIGNS: Final = (
@@ -204,4 +207,4 @@ def _signs(plain: tuple[str, ...], text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-read_statement = TextCache(_read, READ_CHARACTERS)
+read_statement = TextCache(_read, STATEMENT_CHARACTERS)

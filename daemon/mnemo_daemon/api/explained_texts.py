@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from mnemo_client.protocol.retrieval import RecallTrace, TextExplanation, TextLine, TextSection
+from mnemo_client.protocol.retrieval import RecallTrace, TextCandidate, TextExplanation, TextLine, TextSection
 from mnemo_core.documents.chunking import estimate_tokens
 from mnemo_core.lifecycle.profiles import ProfilePlace, place_of_entry
 from mnemo_core.retrieval.context_block import (
@@ -24,6 +24,7 @@ from mnemo_store.records import Memory
 M_LISTS = (ProfilePlace("stable_facts"), ProfilePlace("do_not_assume"))
 
 DIGITS = 4  # of a weight
+BELOW_MAX = 12  # candidates that are not in a context
 
 
 class ContextBlock(NamedTuple):
@@ -92,7 +93,16 @@ def explain_context(
         "memories": (budget, dict(left_out)),
         "others": (budget and budget // OTHERS_SHARE, dict[str, int]()),
     }
-    return TextExplanation(lines=lines, sections=_sections(lines, known))
+    return TextExplanation(lines=lines, sections=_sections(lines, known), below=_below(block, trace))
+
+
+def _below(block: ContextBlock, trace: RecallTrace | None) -> list[TextCandidate]:
+    """The best candidates that are not in a context, with the reason."""
+    kept = {hit.details.memory.id for hit in block.kept} | {memory.id for memory in block.listed}
+    left = [each for each in trace.candidates if each.id not in kept] if trace is not None else []
+    left.sort(key=lambda each: -each.score)
+    return [TextCandidate(id=each.id, score=each.score, reason=each.dropped or "max_chars")
+            for each in left[:BELOW_MAX]]  # fmt: skip
 
 
 def _context_parts(block: ContextBlock, why: dict[str, list[str]]) -> list[_ContextPart]:

@@ -9,6 +9,8 @@ from msgspec import UNSET
 
 from mnemo_client.protocol import operations
 from mnemo_client.protocol.memories import (
+    AgentsAnswer,
+    AgentView,
     BulkDeleteAnswer,
     DeleteAnswer,
     DeleteQuery,
@@ -26,7 +28,7 @@ from mnemo_client.protocol.memories import (
     TrashQuery,
     TrashView,
 )
-from mnemo_client.protocol.primitives import ScopedRequest, Time
+from mnemo_client.protocol.primitives import ScopedPageQuery, ScopedRequest, Time
 from mnemo_client.protocol.retrieval import RecalledMemory, SearchAnswer
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.resource import Resource, handles
@@ -35,6 +37,7 @@ from mnemo_daemon.memories.as_of import HistoryReader
 from mnemo_daemon.memories.history import History
 from mnemo_daemon.memories.memory_service import MemoryDetails, MemoryService
 from mnemo_daemon.server.router import Reply, Request
+from mnemo_daemon.table_walk import cursor_at, place_at
 from mnemo_daemon.times import parse_past_time
 from mnemo_store.indexes.attributes import MemoryFilter
 
@@ -89,6 +92,24 @@ class MemoriesApi(Resource):
         )  # fmt: skip
         counts = await self._workers.run(self._services.views.attributes.count_tags, wanted)
         return Reply(TagsAnswer(tags=counts, namespace=access.namespace_of(request)))
+
+    @handles(operations.AGENTS)
+    async def agents(self, request: Request) -> Reply:
+        query: ScopedPageQuery = request.query
+        wanted = MemoryFilter(
+            namespaces=access.listed_namespaces(request), user_id=query.user_id or "local",
+            without_tags=access.hidden_tags(request), now=self._services.store.now(),
+        )  # fmt: skip
+        rows = await self._workers.run(self._services.views.attributes.writers, wanted)
+        after = place_at(query.cursor)
+        behind = [row for row in rows if after is None or (row[0], f"{row[1]:08}") < after]
+        shown = behind[: query.limit]
+        is_end = len(shown) == len(behind)
+        return Reply(AgentsAnswer(
+            agents=[AgentView(agent_id=name, memories=count, last_at=at) for at, _, name, count in shown],
+            total=len(rows), cursor=None if is_end else cursor_at((shown[-1][0], f"{shown[-1][1]:08}")),
+            namespace=access.namespace_of(request),
+        ))  # fmt: skip
 
     @handles(operations.GET)
     async def get(self, request: Request) -> Reply:

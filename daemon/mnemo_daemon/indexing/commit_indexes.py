@@ -111,6 +111,8 @@ class AttributeIndex(CommitIndex):
         for each in touched:
             if each.dropped:
                 self.data.drop(each.number)
+            elif each.memory is not None and each.says_the_same:
+                self.data.put(each.number, each.memory, each.usage, times=None)
             elif each.memory is not None:
                 self.data.put(each.number, each.memory, each.usage, shape_of(each.memory), times_of(each.memory))
             elif each.usage is not None:
@@ -264,7 +266,8 @@ class WordIndex(CommitIndex):
     def apply(self, snapshots: Snapshots, touched: Sequence[TouchedMemory]) -> None:
         for each in touched:
             if each.memory is not None and is_indexed(each.memory):
-                self.data.put(each.number, fields_of(each.memory))
+                if not (each.says_the_same and each.number in self.data):
+                    self.data.put(each.number, fields_of(each.memory))
             elif each.dropped or each.memory is not None:
                 self.data.drop(each.number)
 

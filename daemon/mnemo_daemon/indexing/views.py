@@ -233,8 +233,16 @@ class Views:
             self._late.update(touched.number for touched in applied.touched)
         if self.state != "stale":
             try:
+                # Only here, where all indexes have applied the same changes: after a crash one may have the text of a
+                # version that another has not.
+                touched = [
+                    each._replace(says_the_same=self.attributes.says_the_same(each.number, each.memory))
+                    if each.memory is not None
+                    else each
+                    for each in applied.touched
+                ]
                 for each in self.indexes:
-                    each.apply(self._store.snapshot, applied.touched)
+                    each.apply(self._store.snapshot, touched)
                 self.applied_seq = applied.seq
             except Exception as error:
                 log.exception("a view could not follow change %d and is rebuilt", applied.seq)

@@ -35,7 +35,7 @@ from mnemo_daemon.indexing.vectors.text_vectors import Rows
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.ingest.neighbour_search import NeighbourQuery, NeighbourSearch
-from mnemo_daemon.memories.memory_service import INGESTED_PER_WRITE, Caller, MemoryService, stated_facts
+from mnemo_daemon.memories.memory_service import COPY_LOST, INGESTED_PER_WRITE, Caller, MemoryService, stated_facts
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.priority import never_yield
 from mnemo_daemon.settings import Settings
@@ -43,7 +43,7 @@ from mnemo_daemon.times import utc_offset
 from mnemo_store.batches import batched
 from mnemo_store.errors import StoreError
 from mnemo_store.records import text_hash
-from mnemo_store.store import Store, WriteReceipt
+from mnemo_store.store import Store, TextVectors, WriteReceipt
 
 T = TypeVar("T")
 
@@ -99,7 +99,7 @@ class _IngestContext:
     submission: Submission
     digest: bytes  # of the content; the key of its vectors
     item: IngestItem
-    analysis: _TextFindings | None = None
+    analysis: _TextFindings | None = None  # None too where a copy of the text is stored
     rows: Rows | None = None  # its vectors, once they are there
     outcome: Decision | Refusal | None = None  # None: not written yet, or left out
     seq: int = 0
@@ -209,20 +209,34 @@ class IngestPipeline:
 
         With a group everything is written under it, INGESTED_PER_WRITE memories in a write turn.
         """
+        return [each.result() for each in await self._ingested(asked, caller, group)]
+
+    async def _ingested(
+        self, asked: Sequence[Submission], caller: Caller, group: str, *, finds_repeats: bool = True
+    ) -> list[_IngestContext]:
         size = len(asked)
-        embedding, contexts = await self.run_on_thread(size, self._analyse, asked, caller)
+        embedding, contexts = await self.run_on_thread(size, self._analyse, asked, caller, finds_repeats)
         for some in batched(contexts, SCORED_TOGETHER):  # the first are written while the model embeds the last
             if embedding is not None:
                 waits, seconds = self._missing(embedding, some)
                 if waits:
                     await asyncio.wait([asyncio.wrap_future(future) for future in waits], timeout=seconds)
-            await self.run_on_thread(size, self._score, some, embedding, caller)
+            if any(each.analysis is not None for each in some):
+                await self.run_on_thread(size, self._score, some, embedding, caller)
             accepted = [each for each in some if each.outcome is None]
-            outcomes = await self._write([each.item for each in accepted], caller, group)
+            outcomes = await self._write(
+                [each.item for each in accepted], caller, group, self._vectors(some, embedding)
+            )
             for each, (outcome, seq) in zip(accepted, outcomes, strict=True):
                 each.outcome, each.seq = outcome, seq
-            await self.run_on_thread(size, self._record_written, some, embedding)
-        return [each.result() for each in contexts]
+            self._record_written(some, embedding)
+        lost = [place for place, each in enumerate(contexts)
+                if isinstance(each.outcome, Refusal) and each.outcome.code == COPY_LOST]  # fmt: skip
+        if lost:
+            whole = await self._ingested([asked[each] for each in lost], caller, group, finds_repeats=False)
+            for place, context in zip(lost, whole, strict=True):
+                contexts[place] = context
+        return contexts
 
     def ingest_on_this_thread(
         self,
@@ -232,7 +246,7 @@ class IngestPipeline:
     ) -> Sequence[Decision | None] | None:
         """Prepare texts like `ingest`, and have `write` write them; return its decisions: None for a text that it left
         out, None for all where it wrote nothing."""
-        embedding, contexts = self._analyse(asked, caller)
+        embedding, contexts = self._analyse(asked, caller, finds_repeats=False)
         if embedding is not None:
             waits, seconds = self._missing(embedding, contexts)
             wait(waits, timeout=seconds)
@@ -251,12 +265,19 @@ class IngestPipeline:
             self._memories.record_use(new)
 
     async def _write(
-        self, items: Sequence[IngestItem], caller: Caller, group: str
+        self, items: Sequence[IngestItem], caller: Caller, group: str, vectors: Mapping[str, Sequence[TextVectors]]
     ) -> list[tuple[Decision | Refusal, int]]:
-        """Write the items; return each outcome with the seq of its change."""
+        """Write the items, with the vectors of their texts by their names; return each outcome with the seq of its
+        change."""
         if len(items) == 1 and not group:
             group = "" if items[0].is_seen else self._store.new_id()  # what comes later is undone with it
-            done = await asyncio.wrap_future(self._memories.write_one(items[0], caller, group))
+            try:
+                kept = vectors.get(items[0].name, ())
+                done = await asyncio.wrap_future(self._memories.write_one(items[0], caller, group, vectors=kept))
+            except Refusal as refusal:
+                if refusal.code != COPY_LOST:
+                    raise
+                return [(refusal, 0)]
             return [(done.result, done.seq)]
         made: dict[str, str] = {}
         ahead: list[tuple[int, asyncio.Future[Any] | StoreError]] = []
@@ -265,7 +286,7 @@ class IngestPipeline:
             if len(ahead) == SLICES_AHEAD:
                 settled += await _slice_results(*ahead.pop(0))
             try:
-                future = self._memories.write_slice(some, caller, group, made)
+                future = self._memories.write_slice(some, caller, group, made, vectors=vectors)
             except StoreError as error:
                 ahead.append((len(some), error))
             else:
@@ -277,21 +298,29 @@ class IngestPipeline:
     # Analysis
 
     def _analyse(
-        self, asked: Sequence[Submission], caller: Caller
+        self, asked: Sequence[Submission], caller: Caller, finds_repeats: bool
     ) -> tuple[_PendingVectors | None, list[_IngestContext]]:
-        """Start to embed, and analyse each text meanwhile."""
+        """Start to embed, and analyse each text meanwhile; with `finds_repeats`, no text of which a copy is stored."""
         contexts = [self._context_of(each) for each in asked]
-        texts = {each.digest: each.item.draft.content for each in contexts if not each.item.discard_reason}
-        embedding = self._begin_to_embed(texts)
-        rarity = self._rarity()
         for each in contexts:
-            self._yield_to_queries()
             try:
-                draft = self._memories.resolved(each.item.draft, caller)
+                each.item = each.item._replace(draft=self._memories.resolved(each.item.draft, caller))
             except Refusal as refusal:
                 each.outcome = refusal
-                continue
-            each.item = each.item._replace(draft=draft)
+        accepted = [each for each in contexts if each.outcome is None]
+        if finds_repeats:
+            with self._store.snapshot() as snapshot:
+                for each in accepted:
+                    copy = None if each.submission.explain else self._memories.copy_before(snapshot, each.item, caller)
+                    number = snapshot.number(copy.id) if copy is not None else None
+                    if number is not None:
+                        each.item = each.item._replace(is_repeat=True, is_seen=self._indexing.has_vector(number))
+        new = [each for each in accepted if not each.item.is_repeat]
+        texts = {each.digest: each.item.draft.content for each in new if not each.item.discard_reason}
+        embedding = self._begin_to_embed(texts)
+        rarity = self._rarity() if new else None
+        for each in new:
+            self._yield_to_queries()
             each.analysis = self._analysis_of(each, rarity)
         return embedding, contexts
 
@@ -304,16 +333,15 @@ class IngestPipeline:
         item = IngestItem(
             draft, asked.entry_point, policy, discard_reason=rejected, is_explained=asked.explain,
             said_at=draft.event_at if asked.said_at is None else asked.said_at,
-            is_extracted=self.should_infer(asked), dedup=asked.dedup,
+            is_extracted=self.should_infer(asked), dedup=asked.dedup, facts=asked.facts or (),
         )  # fmt: skip
-        if asked.facts is not None or not (item.is_extracted or rejected):
-            facts = stated_facts(draft.content, draft.speaker) if asked.facts is None else asked.facts
-            item = item._replace(facts=facts)
         return _IngestContext(asked, text_hash(draft.content), item)
 
     def _analysis_of(self, text: _IngestContext, rarity: Rarity | None) -> _TextFindings:
         item, asked = text.item, text.submission
         draft = item.draft
+        if asked.facts is None and not (item.is_extracted or item.discard_reason):
+            text.item = item = item._replace(facts=stated_facts(draft.content, draft.speaker))
         self.neighbours.prefetch_claims(item)
         event_at = None
         if draft.event_at is None or draft.turn:
@@ -395,20 +423,36 @@ class IngestPipeline:
                  if not (future := embedding.of[digest]).done()]  # fmt: skip
         return waits, self._settings().intake.embed_wait_ms / 1000 * max(1, len(ours))
 
+    def _vectors(
+        self, contexts: Sequence[_IngestContext], embedding: _PendingVectors | None
+    ) -> dict[str, list[TextVectors]]:
+        """The new vectors of texts, and their token rows, by the names of the items: kept in the transaction that
+        stores the text, they need none of their own."""
+        found: dict[str, list[TextVectors]] = {}
+        for each in contexts:
+            if embedding is None or each.rows is None or each.digest not in embedding.ours or not each.item.name:
+                continue
+            embedder = embedding.serving.embedder
+            found[each.item.name] = [TextVectors(embedder.space, each.digest, each.rows)]
+            tokens = self._indexing.handoff.tokens(embedder.space, each.digest)
+            if embedder.late is not None and tokens is not None:
+                found[each.item.name].append(TextVectors(embedder.late.space, each.digest, tokens))
+        return found
+
     # Scores
 
     def _score(self, contexts: Sequence[_IngestContext], embedding: _PendingVectors | None, caller: Caller) -> None:
         """Score, classify and relate every text."""
         _take_vectors(embedding, contexts)
         serving = embedding.serving if embedding is not None else None
-        accepted = [(place, each) for place, each in enumerate(contexts) if each.outcome is None]
+        accepted = [(place, each) for place, each in enumerate(contexts) if each.outcome is None and each.analysis]
         near = self.neighbours.search_batch(
             [NeighbourQuery(place, each.item, each.rows) for place, each in accepted], serving, caller
         )
         for place, each in accepted:
             self._yield_to_queries()
             item, draft, rows, analysis = each.item, each.item.draft, each.rows, each.analysis
-            assert analysis is not None, "a text that was not refused is analysed"
+            assert analysis is not None, "others are not accepted"
             centroid, is_seen = None, False
             if rows is not None and embedding is not None and not embedding.serving.centroids.uncounted:
                 scope = Scope(draft.user_id, draft.namespace)

@@ -66,6 +66,7 @@ class NeighbourQuery(NamedTuple):
 
 class _RecentText(NamedTuple):
     memory_id: str
+    number: int | None
     space: str
     fields: Mapping[str, str]
     rows: Rows
@@ -117,8 +118,10 @@ class NeighbourSearch:
         """Keep the vectors of a memory that was just written, until the index has them."""
         if rows is not None:
             fields = {name: getattr(memory, name) for name in ("namespace", "user_id", "agent_id", "run_id")}
+            with self._store.snapshot() as snapshot:
+                number = snapshot.number(memory.id)
             with self._lock:
-                self._recent.append(_RecentText(memory.id, space, fields, rows[:WINDOWS_MAX]))
+                self._recent.append(_RecentText(memory.id, number, space, fields, rows[:WINDOWS_MAX]))
                 self._stacked = None
 
     def clear_caches(self) -> None:
@@ -283,9 +286,12 @@ class NeighbourSearch:
         limits: Mapping[int, float],
         found: _NeighbourCandidates,
     ) -> None:
-        # The vectors written lately in the space, stacked once, until more are written.
+        # The vectors written lately in the space that the view does not have, stacked once, until more are written.
         space = serving.embedder.space
         with self._lock:
+            while self._recent and ((number := self._recent[0].number) is None or number in serving.view):
+                self._recent.popleft()
+                self._stacked = None
             if self._stacked is None or self._stacked[0] != space:
                 of_space = [each for each in self._recent if each.space == space]
                 rows = [each.rows for each in of_space]
@@ -299,9 +305,10 @@ class NeighbourSearch:
             if each.rows is None:
                 continue
             sims = (each.rows[:WINDOWS_MAX].astype(np.float32) @ stacked.T).max(axis=0)
+            wanted_fields = [(name, getattr(each.item.draft, name)) for name in each.item.policy.compared]
             for row in np.flatnonzero(sims >= limits[each.place]).tolist():
                 other = recent[owners[row]]
-                if all(other.fields[name] == getattr(each.item.draft, name) for name in each.item.policy.compared):
+                if all(other.fields[name] == value for name, value in wanted_fields):
                     found.add(each.place, other.memory_id, float(sims[row]))
 
     def _read(self, ids: Sequence[str], caller: Caller) -> Iterator[tuple[str, Memory]]:

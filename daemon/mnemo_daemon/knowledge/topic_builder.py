@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.knowledge.clusters import centroids
-from mnemo_core.knowledge.topic_names import Closeness, TermStatistics, telling_words
+from mnemo_core.knowledge.topic_names import Closeness, TermStatistics, opening_words, telling_words
 from mnemo_core.knowledge.topic_tree import NOTHING, Shape, compare, grow
 from mnemo_core.similarity.thresholds import Thresholds
 from mnemo_core.text.secrets import SENSITIVE_TAG
@@ -296,12 +296,12 @@ class TreeBuilder:
             if vectors is not None and embedder is not None:
                 encode = functools.partial(self._embedding.encode_batch, embedder)
                 closeness = closeness_to(np.concatenate(shares), vectors, encode)
+            texts = self.texts(sources)
             name = telling_words(
-                self.texts(sources), look_up, len(self._views.lexical), speakers, closeness,
-                taken={each.name for each in topics},
-            )  # fmt: skip
-            topics[place] = msgspec.structs.replace(topic, name=name or topic.id, sources=sources, method="rule",
-                                                    is_asked=False)  # fmt: skip
+                texts, look_up, len(self._views.lexical), speakers, closeness, taken={each.name for each in topics}
+            )
+            topics[place] = msgspec.structs.replace(topic, name=name or opening_words(texts) or topic.id,
+                                                    sources=sources, method="rule", is_asked=False)  # fmt: skip
             yield
         return tree._replace(topics=tuple(topics))
 

@@ -2,8 +2,10 @@
 
 A pair is joined by a job, after the pair is stored: it is due until its row names a node that exists, so that no pair
 stays out of reach, whatever was interrupted. Its text is embedded once; the vector is kept in the database like those
-of memories, under the hash of the text. Everything else is a view in memory, read from the rows and those vectors at
-the start, and followed with each commit. Without a model the view knows the members of each node and no centroids.
+of memories, under the hash of the text. An import files thousands of pairs for which nobody asks yet: the job does
+nothing while pairs come in, unless a recall has searched the nodes lately. Everything else is a view in memory, read
+from the rows and those vectors at the start, and followed with each commit. Without a model the view knows the members
+of each node and no centroids.
 
 Nodes are changed by one thread at a time, under `changing`, which nobody holds while a model computes.
 """
@@ -69,6 +71,8 @@ PAIRS_PER_WRITE = 200  # that get another node, with their new nodes and edges w
 EDGES_MAX = 64  # co_occurs edges of a node; the weakest goes when there is a new one
 RECALLS_WRITE_SECONDS = 2.0  # recalls are counted together, this late at most
 PENDING_EDGES_MAX = 5_000  # counted and not yet written
+QUIET_SECONDS = 5.0  # without a new pair: an import is over
+SEARCHED_SECONDS = 600.0  # after a search, in which new pairs are joined at once
 
 log = logging.getLogger("mnemo.topics")
 
@@ -104,8 +108,10 @@ class TopicNodes:
     """The service. `run_slice` is the job's; the rest may be called on any thread."""
 
     def __init__(
-        self, store: Store, indexing: VectorIndexer, embedding: EmbeddingService, policy: PolicyOf = own_policy
-    ) -> None:
+        self, store: Store, indexing: VectorIndexer, embedding: EmbeddingService, policy: PolicyOf = own_policy,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        """clock: in seconds."""
         self.changing = threading.Lock()
         self._store = store
         self._indexing = indexing
@@ -114,6 +120,9 @@ class TopicNodes:
         self._calibrated = ModelThresholds(embedding)
         self._view = NodeView()
         self._thresholds = SOURCE
+        self._clock = clock
+        self._quiet_from = 0.0  # the time from which no new pair came for QUIET_SECONDS
+        self._searched_until = 0.0  # SEARCHED_SECONDS after the last search
         self._lock = threading.Lock()  # of the four below
         self._waiting: dict[str, None] = {}  # turns whose pairs are to be looked at
         self._read_to: bytes | None = b""  # the place in the table up to which pairs are in `_waiting`; None: the end
@@ -141,6 +150,7 @@ class TopicNodes:
         """The nodes whose centroids are nearest to the query, the nearest first; where nodes take in pairs, those of
         them that have the nearest members."""
         view = self._view
+        self._searched_until = self._clock() + SEARCHED_SECONDS
         if view.space != query.space:
             return []
         if not self.takes_in(query):
@@ -195,7 +205,7 @@ class TopicNodes:
         """Return whether pairs are to be read or joined, or recalls to be written down."""
         embedder = self._embedder()
         is_other_model = (embedder.space if embedder else "") != self._view.space
-        return is_other_model or not self.is_complete or bool(self._alone) or self._are_recalls_due()
+        return self._are_recalls_due() or ((is_other_model or self._has_pairs()) and self._may_join())
 
     def run_slice(self) -> bool:
         """Read and join some pairs, and write down recalls; return whether there is more."""
@@ -242,7 +252,7 @@ class TopicNodes:
             self._is_loaded, self._unjoined, self._alone = True, {}, dict.fromkeys(self._view.singles())
         if self._are_recalls_due():
             self.write_recalls()
-        return not self.is_complete or bool(self._alone)
+        return self._has_pairs() and self._may_join()
 
     def write_recalls(self) -> None:
         """Write down which nodes were recalled together. A failure loses no more than a count."""
@@ -399,7 +409,16 @@ class TopicNodes:
                 case DropTurnPair(id=turn) | DropMemory(id=turn) if self._view.has_turn(turn):
                     turns.append(turn)
         if turns:
+            self._quiet_from = self._clock() + QUIET_SECONDS
             self._look_at(turns)
+
+    def _has_pairs(self) -> bool:
+        return not self.is_complete or bool(self._alone)
+
+    def _may_join(self) -> bool:
+        """Return whether pairs are joined now: none comes in, or they are searched."""
+        now = self._clock()
+        return now >= self._quiet_from or now < self._searched_until
 
     def _look_at(self, turns: Iterable[str]) -> None:
         with self._lock:

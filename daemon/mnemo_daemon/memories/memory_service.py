@@ -57,7 +57,7 @@ from mnemo_store.records import (
     content_hash,
     skip_hash,
 )
-from mnemo_store.store import Store, WriteReceipt, WriteResult
+from mnemo_store.store import Store, TextVectors, WriteReceipt, WriteResult
 from mnemo_store.tables import SESSIONS
 
 ID_DIGITS = 32  # of a whole id
@@ -67,6 +67,8 @@ INGESTED_PER_WRITE = 100  # memories, ingested or imported, in one write turn [S
 DELETE_MAX = 500  # memories in one write turn [SPEC 3.2]
 ADD = "add"  # operation in the history
 SAID = "said"  # the method of a fact that was given as one, rather than read from a text
+HAS_TEXT = ("stored", "repeats")  # outcomes after which the memory has the text that came in
+COPY_LOST = "copy_lost"  # the code of a text that was a copy when it was read, and is none when it is written
 FORGOTTEN = "forgotten"  # the code of a text that was purged
 # Reasons to discard a turn without comparing it with the store. SPEC 5.7
 RELEVANCE = ("too_short", "stop_words", "infrastructure_noise")
@@ -248,9 +250,11 @@ class MemoryService:
         )
 
     def write_one(
-        self, item: IngestItem, caller: Caller, group: str = "", *, read: Mapping[str, str] | None = None
-    ) -> "Future[WriteReceipt[Decision]]":
-        """Write an item in one write turn; the future raises a Refusal.
+        self, item: IngestItem, caller: Caller, group: str = "", *, read: Mapping[str, str] | None = None,
+        vectors: Sequence[TextVectors] = (),
+    ) -> "Future[WriteReceipt[Decision]]":  # fmt: skip
+        """Write an item in one write turn, and these vectors of its text where it is stored; the future raises a
+        Refusal.
 
         `read` has the content, by id, of the memories that the item was made of: 409 if one has another by now.
         """
@@ -262,21 +266,25 @@ class MemoryService:
                     raise Refusal(409, "conflict", message, field="derived_from")
             pending = PendingSnapshot(snapshot)
             decision = self._plan_item(pending, item, caller, {}, group)
-            return WriteResult(_with_sessions(snapshot, pending.changes), decision, ADD, group)
+            kept = vectors if decision.outcome in HAS_TEXT else ()
+            return WriteResult(_with_sessions(snapshot, pending.changes), decision, ADD, group, kept)
 
         return self._store.transact(decide, by=caller.name)
 
     def write_slice(
-        self, items: Sequence[IngestItem], caller: Caller, group: str, made: dict[str, str], *, background: bool = False
-    ) -> "Future[WriteReceipt[list[Decision | Refusal]]]":
+        self, items: Sequence[IngestItem], caller: Caller, group: str, made: dict[str, str], *,
+        background: bool = False, vectors: Mapping[str, Sequence[TextVectors]] = MappingProxyType({}),
+    ) -> "Future[WriteReceipt[list[Decision | Refusal]]]":  # fmt: skip
         """Write some items of a batch in one write turn, in order; a refusal of one does not stop the others.
 
-        `made` maps the names of earlier items of the batch to their ids, and these are added.
+        `made` maps the names of earlier items of the batch to their ids, and these are added; `vectors` maps names to
+        the vectors of texts, which are kept where the text is stored.
         """
 
         def decide(snapshot: Snapshot) -> WriteResult[list[Decision | Refusal]]:
             pending = PendingSnapshot(snapshot)
             settled: list[Decision | Refusal] = []
+            kept: list[TextVectors] = []
             for item in items:
                 made.pop(item.name, None)
                 try:
@@ -286,7 +294,8 @@ class MemoryService:
                     continue
                 made[item.name] = decision.memory.id
                 settled.append(decision)
-            return WriteResult(_with_sessions(snapshot, pending.changes), settled, ADD, group)
+                kept += vectors.get(item.name, ()) if decision.outcome in HAS_TEXT else ()
+            return WriteResult(_with_sessions(snapshot, pending.changes), settled, ADD, group, kept)
 
         return self._store.transact(decide, by=caller.name, background=background)
 
@@ -429,7 +438,7 @@ class MemoryService:
             hidden = mutations.supersede(older, decision.memory.id, pending.now)
             hidden = tuple(authorised_changes(hidden, pending, draft.trust))
         pending.apply((*decision.changes, *hidden, *known, *write_plan.first_backfill_cursor(item, decision, pending)))
-        if item.is_seen:
+        if item.is_seen and not item.is_repeat:
             self._on_scored(decision.memory.id)
         facts = [each for each in item.facts if decision.outcome != "duplicate" or each.method == SAID]
         if facts and decision.outcome != "discarded":
@@ -462,6 +471,8 @@ class MemoryService:
         may_be_known = not draft.key and item.policy.on_equal != "stored" and item.discard_reason not in RELEVANCE
         if may_be_known and (same := self._existing_copy(pending, item, caller)) is not None:
             return write_plan.record_duplicate(same, item.policy, pending)
+        if item.is_repeat:
+            raise Refusal(409, COPY_LOST, "the copy of the text was changed meanwhile")
         if item.discard_reason:
             return write_plan.discard(item, self._store.new_id(), pending, made)
         if (
@@ -472,7 +483,11 @@ class MemoryService:
         stored = mutations.store_new(draft, self._store.new_id(), pending.now, epoch_of(pending))
         return write_plan.relate(stored, item.relations, pending, made)
 
-    def _existing_copy(self, pending: PendingSnapshot, item: IngestItem, caller: Caller) -> Memory | None:
+    def copy_before(self, snapshot: Snapshot, item: IngestItem, caller: Caller) -> Memory | None:
+        """The stored memory that a text repeats, as far as that can be told from the text alone."""
+        return self._existing_copy(snapshot, item, caller) if item.may_be_copy else None
+
+    def _existing_copy(self, pending: Reading, item: IngestItem, caller: Caller) -> Memory | None:
         draft = item.draft
         scope = (draft.namespace, draft.user_id, draft.agent_id, draft.run_id)
         for memory_id in pending.ids_by_hash(*scope, content_hash(draft.content)):

@@ -34,7 +34,7 @@ from mnemo_daemon.sync.change_merger import ChangeMerger
 from mnemo_daemon.sync.device_files import (
     DeviceAbout,
     DeviceFile,
-    DeviceSeen,
+    DeviceProgress,
     LeaseClaim,
     ListedDevice,
     RemovedDevices,
@@ -97,7 +97,7 @@ class SyncState(msgspec.Struct):
     to_clean: list[str] = msgspec.field(default_factory=list)
 
 
-class DeviceProgress(NamedTuple):
+class DeviceStatus(NamedTuple):
     """A device that shares the memory, and how far it was read."""
 
     device: str
@@ -127,7 +127,7 @@ class SyncService:
         self._lock = threading.Lock()
         self._outgoing = OutgoingChanges(store)
         self._merger = ChangeMerger(store, erase)
-        self._progress: dict[str, DeviceProgress] = {}
+        self._progress: dict[str, DeviceStatus] = {}
         self._listed: list[ListedDevice] = []  # the devices at the last exchange
         self._written: dict[type[DeviceFile], DeviceFile] = {}  # this device's files, as they were last written
         self._state = self._load_state()
@@ -283,12 +283,12 @@ class SyncService:
             if not self.problem:
                 self.exchanged_at = self._store.now()
 
-    def devices(self) -> list[DeviceProgress]:
+    def devices(self) -> list[DeviceStatus]:
         """Every device of the folder, and how far it was read at the last exchange."""
         state = self._require_state()
         found = []
         for each in self._listed:
-            progress = self._progress.get(each.device, DeviceProgress(each.device, 0))
+            progress = self._progress.get(each.device, DeviceStatus(each.device, 0))
             found.append(
                 progress._replace(
                     read=state.read.get(each.device, START).count,
@@ -372,7 +372,7 @@ class SyncService:
         erased = [each for each in state.erased if each not in state.to_clean]
         files: list[DeviceFile] = [
             DeviceAbout(state.name, _version(), state.began, state.began),
-            DeviceSeen(state.read | {state.device: state.position}, erased),
+            DeviceProgress(state.read | {state.device: state.position}, erased),
         ]
         claims = [each.lease for each in self._listed if each.lease is not None]
         holder = lease_holder(claims, state.removed, now)
@@ -408,13 +408,13 @@ class SyncService:
             state = self._require_state()
             position = state.read.get(device, START)
             found = read_entries(folder, key, device, position, limit)
-            self._progress[device] = DeviceProgress(device, position.count, found.problem, found.waiting)
+            self._progress[device] = DeviceStatus(device, position.count, found.problem, found.waiting)
             if found.position == position:
                 return has_moved
             is_blocked, problem = self._merge_all(device, found.entries)
             if problem or (is_blocked and limit == 1):
                 waiting = "" if problem else "it builds on changes of another device that have not arrived"
-                self._progress[device] = DeviceProgress(device, position.count, problem or found.problem, waiting)
+                self._progress[device] = DeviceStatus(device, position.count, problem or found.problem, waiting)
                 return has_moved
             if is_blocked:
                 limit = 1  # frame by frame up to the one that has to wait

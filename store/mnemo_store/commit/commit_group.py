@@ -270,6 +270,8 @@ def _decide_one(writing: StateWriter, write: Write, end: Position) -> _DecidedWr
     decided = write.decide(writing)
     if not decided.changes:
         return _DecidedWrite(write, WriteReceipt(0, decided.result))
+    for space, text_hash, rows in decided.vectors:
+        writing.put_vectors(space, text_hash, rows)
     line = journal_line(writing, decided, write.by, end)
     sealed = seal_readable(line)  # what could not be read back is refused here, not lost later
     touched = writing.apply(line.changes, line.seq, line.entry())

@@ -32,6 +32,7 @@ class WriteResult(NamedTuple, Generic[T]):
     clock: int = 0  # ms: of a change that belongs behind what it follows from, or of another device; 0: now
     device: str = ""  # that made the change; "": this one
     origin: int = 0  # its number there
+    vectors: Sequence["TextVectors"] = ()  # of texts that the changes store; they are not in the journal
 
 
 class WriteReceipt(NamedTuple, Generic[T]):

@@ -153,26 +153,46 @@ class AttributeStore:
         self._masks: dict[MemoryFilter, _CachedMask] = {}
         self._narrowed: tuple[NDArray[np.bool_], bytes, _CachedMask] | None = None  # the last `exclude`
 
+    def says_the_same(self, number: int, memory: Memory) -> bool:
+        """Return whether the row has all that indexes read from a text as this version of the memory has it: the text,
+        its speaker and tags, and the times from which those that it names are counted."""
+        if number >= self._size or self._arrays["state"][number] == _NO_STATE:
+            return False
+        digest = text_hash(embedded_text(memory))
+        row = {
+            "text_high": int.from_bytes(digest[:8], "big"), "text_low": int.from_bytes(digest[8:], "big"),
+            "event_at": memory.event_at, "created_at": memory.created_at,
+            "speaker": self.code("speaker", memory.speaker), "managed": self.code("managed", memory.managed),
+        }  # fmt: skip
+        is_same = all(self._arrays[name][number] == value for name, value in row.items())
+        return is_same and self.tags_of(number) == tuple(dict.fromkeys(memory.tags))
+
     def put(
-        self, number: int, memory: Memory, usage: Usage | None, shape: int = 0, times: TextTimes = NO_TEXT_TIMES
-    ) -> None:
+        self, number: int, memory: Memory, usage: Usage | None, shape: int = 0,
+        times: TextTimes | None = NO_TEXT_TIMES,
+    ) -> None:  # fmt: skip
         """Sets the row of a memory and links it into its session; usage None leaves its usage as it is, which in a new
-        row is that of a memory never used.
+        row is that of a memory never used. times None: what was read from its text, and its tokens, stay.
 
         A chunk of a note that is put for the first time has no neighbours before `link_file`.
         """
-        key, digest = id_key(memory.id), text_hash(embedded_text(memory))
-        words = min(len(memory.content.split()), WORDS_MAX)
+        key = id_key(memory.id)
+        of_text: dict[str, Any] = {}
+        if times is not None:
+            digest = text_hash(embedded_text(memory))
+            of_text = {
+                "text_high": int.from_bytes(digest[:8], "big"), "text_low": int.from_bytes(digest[8:], "big"),
+                "tokens": 0, "shape": shape, "words": min(len(memory.content.split()), WORDS_MAX), **times._asdict(),
+            }  # fmt: skip
         with self._lock:
             self._masks.clear()
             self._grow(number + 1)
             place = self._place(number)
             row: dict[str, Any] = {
                 "id_high": int.from_bytes(key[:8], "big"), "id_low": int.from_bytes(key[8:], "big"),
-                "text_high": int.from_bytes(digest[:8], "big"), "text_low": int.from_bytes(digest[8:], "big"),
                 "importance": memory.importance, "decay_rate": memory.decay_rate, "created_at": memory.created_at,
                 "modified_at": memory.modified_at, "event_at": memory.event_at, "expires_at": memory.expires_at,
-                "tokens": 0, "shape": shape, "words": words, **times._asdict(),
+                **of_text,
             }  # fmt: skip
             for name, choices in CODED.items():
                 row[name] = choices.index(getattr(memory, name))
@@ -236,7 +256,7 @@ class AttributeStore:
     def set_tokens(self, number: int, tokens: int, modified_at: int) -> None:
         """Sets the number of tokens of a memory's content, unless it was modified since that version.
 
-        0 means that they were not counted; every change of the memory resets the count.
+        0 means that they were not counted; every change of its text resets the count.
         """
         with self._lock:
             if number < self._size and self._arrays["modified_at"][number] == modified_at:
@@ -302,6 +322,19 @@ class AttributeStore:
             codes, counts = np.unique(values[wanted], return_counts=True)
             names = CODED.get(name) or self._names[name]
             return {names[int(code)]: int(count) for code, count in zip(codes, counts, strict=True)}
+
+    def writers(self, wanted: MemoryFilter) -> list[tuple[int, int, str, int]]:
+        """The agents of the memories that pass the filter: when each wrote the last one, its code, its name, and how
+        many there are of it; the last first."""
+        mask = self.mask(wanted)
+        with self._lock:
+            codes, at = self._live("agent_id")[: len(mask)][mask], self._live("created_at")[: len(mask)][mask]
+            found, counts = np.unique(codes, return_counts=True)
+            rows = [
+                (int(at[codes == code].max()), int(code), self._names["agent_id"][int(code)], int(count))
+                for code, count in zip(found, counts, strict=True)
+            ]
+        return sorted((row for row in rows if row[2]), reverse=True)
 
     def scopes(self) -> list[tuple[str, str]]:
         """The users and namespaces that have an active memory, in order."""

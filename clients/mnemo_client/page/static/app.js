@@ -540,7 +540,7 @@ function signedOut() {
       h(
         "p",
         {},
-        "Its address is valid once and for one browser. A new one comes from ",
+        "Its address is valid once, for one browser, and for ten minutes. A new one comes from ",
         h("code", {}, "mnemo ui"),
         ".",
       ),

@@ -4,6 +4,7 @@ import { ApiError, ask, call } from "./api.js";
 import { difference } from "./diff.js";
 import { counted, day, moment, origin, weekday } from "./format.js";
 import { button, fill, h, memoryText } from "./html.js";
+import { markdown } from "./markdown.js";
 import { change, move, pin, restore, trash, trustMark } from "./memory.js";
 
 /** @typedef {import("../api_types").MemoryView} Memory */
@@ -126,8 +127,7 @@ export class Card {
       "header",
       {},
       h("code", { title: this.id }, this.id.slice(0, 8)),
-      badges,
-      h("span", { class: "grow" }),
+      h("span", { class: "badges grow" }, badges),
       button("↑", "k", () => page.shown?.step?.(-1), { class: "plain", "aria-label": "The one before" }),
       button("↓", "j", () => page.shown?.step?.(1), { class: "plain", "aria-label": "The next one" }),
       button("×", "Esc", () => this.close(), { class: "plain", "aria-label": "Close" }),
@@ -144,7 +144,7 @@ export class Card {
     const body = h(
       "div",
       { class: "memory" },
-      memory.tags.includes("sensitive") ? this.covered(memory) : memoryText(memory.content),
+      memory.tags.includes("sensitive") ? this.covered(memory) : wholeText(memory),
     );
     const actions = h("div", { class: "actions" });
     this.keys = { h: () => this.place.querySelector(".versions")?.scrollIntoView({ block: "start" }) };
@@ -186,9 +186,9 @@ export class Card {
       this.head(
         badge(memory.kind),
         badge(memory.state === "archived" ? "archive" : memory.layer),
-        badge(`in ${memory.namespace}`),
         memory.pinned ? badge("pinned") : null,
         memory.state === "active" ? null : h("span", { class: "badge past" }, memory.state),
+        h("span", { class: "badge where", dir: "auto", title: memory.namespace }, `in ${memory.namespace}`),
       ),
       isNote && !page.isReadOnly
         ? h("p", { class: "meta" }, "A part of a note: its text is changed in the file, and remembered seconds later.")
@@ -196,18 +196,25 @@ export class Card {
       body,
       actions,
       this.details(memory),
-      h("section", { class: "why" }, ...(page.shown?.why?.(memory.id) ?? [])),
+      h("section", { class: "why" }),
       h("section", { class: "versions" }),
       h("section", { class: "relations" }),
       h("section", { class: "shown" }),
     );
+    this.drawWhy();
+  }
+
+  /** Say why the view shows the memory where it does. */
+  drawWhy() {
+    const place = this.place.querySelector(".why");
+    if (place) fill(place, ...(this.page.shown?.why?.(this.id) ?? []));
   }
 
   /** @param {Memory} memory */
   covered(memory) {
     const cover = h(
       "button",
-      { type: "button", class: "cover", on: { click: () => cover.replaceWith(memoryText(memory.content)) } },
+      { type: "button", class: "cover", on: { click: () => cover.replaceWith(wholeText(memory)) } },
       "sensitive: show the text",
     );
     return cover;
@@ -589,6 +596,13 @@ export class Card {
   }
 }
 
+/**
+ * Return the text of a memory: that of a note and of a turn, which are written so, as Markdown.
+ * @param {Memory} memory
+ */
+const wholeText = (memory) =>
+  memory.note || memory.turn ? markdown(memory.content, memory.note === null) : memoryText(memory.content);
+
 /** @param {Element | null} element */
 const isField = (element) => element instanceof HTMLElement && element.matches("input, textarea, select");
 
@@ -600,6 +614,9 @@ function meter(share) {
     h("i", { style: { width: `${Math.round(100 * Math.min(1, Math.max(0, share)))}%` } }),
   );
 }
+
+/** @param {string | number | boolean | null} value */
+const said = (value) => (typeof value === "number" ? value.toFixed(2) : String(value ?? "none"));
 
 /**
  * Return what else than the text a version changed.
@@ -619,7 +636,7 @@ function changedFields(before, after) {
   ]);
   const parts = fields
     .filter((field) => before[field] !== after[field])
-    .map((field) => `${field.replace("_", " ")} ${before[field] ?? "none"} → ${after[field] ?? "none"}`);
+    .map((field) => `${field.replace("_", " ")} ${said(before[field])} → ${said(after[field])}`);
   const tags = after.tags
     .filter((tag) => !before.tags.includes(tag))
     .map((tag) => `+#${tag}`)

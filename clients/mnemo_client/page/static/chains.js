@@ -8,11 +8,16 @@ import { h, s, shown } from "./html.js";
 
 const [BOX_WIDTH, BOX_HEIGHT, COLUMN, ROW] = [132, 26, 212, 44];
 const ROWS_MAX = 12; // of a column; the table has all
+const COLUMNS_MAX = 5;
 const NAME_CHARACTERS = 20;
 const WORDS_CHARACTERS = 15;
 
 /** @param {string} name */
-const keyOf = (name) => name.trim().toLocaleLowerCase();
+const keyOf = (name) =>
+  name
+    .trim()
+    .toLocaleLowerCase()
+    .replace(/^(?:the|an?) /, "");
 
 /**
  * @param {string} text
@@ -24,39 +29,44 @@ const cut = (text, most) => {
 };
 
 /**
- * Return each fact of the chains once, with the places of what it connects.
+ * Return each fact of the chains once, with the places of what it connects. Where a chain goes on with a fact about
+ * something else that only has the name in it, that gets a place of its own, and a line without a fact leads to it.
  * @param {string} subject
  * @param {Chain[]} chains
  */
 function layout(subject, chains) {
   /** @type {Map<string, Place>} */
   const places = new Map([[keyOf(subject), { name: subject, column: 0, row: 0 }]]);
-  const heights = [1, 0, 0, 0, 0];
-  /** @type {Map<string, {link: Link, from: Place, to: Place}>} */
+  const heights = [1, ...Array(COLUMNS_MAX - 1).fill(0)];
+  /** @type {Map<string, {link: Link | null, from: Place, to: Place}>} */
   const links = new Map();
   let left = 0;
+  /** @returns {Place | null} null: its column is full */
+  const placed = (/** @type {string} */ name, /** @type {Place} */ before) => {
+    const known = places.get(keyOf(name));
+    if (known) return known;
+    const column = Math.min(COLUMNS_MAX - 1, before.column + 1);
+    if (heights[column] >= ROWS_MAX) return null;
+    const place = { name, column, row: heights[column] };
+    heights[column] += 1;
+    places.set(keyOf(name), place);
+    return place;
+  };
   for (const chain of chains) {
-    for (let at = 0; at < chain.facts.length; at += 1) {
-      const [one, other] = [chain.entities[at], chain.entities[at + 1]];
-      const begin = places.get(keyOf(one)) ?? places.get(keyOf(subject));
-      if (!begin || other === undefined) break;
-      let end = places.get(keyOf(other));
-      if (!end) {
-        const column = Math.min(4, begin.column + 1);
-        if (heights[column] >= ROWS_MAX) {
-          left += 1;
-          break;
-        }
-        end = { name: other, column, row: heights[column] };
-        heights[column] += 1;
-        places.set(keyOf(other), end);
+    let here = /** @type {Place} */ (places.get(keyOf(subject)));
+    for (const [at, link] of chain.facts.entries()) {
+      const isForward = keyOf(chain.entities[at + 1]) === keyOf(link.object);
+      const [near, far] = isForward ? [link.subject, link.object] : [link.object, link.subject];
+      const own = placed(near, here);
+      const end = own && placed(far, own);
+      if (!own || !end) {
+        left += 1;
+        break;
       }
-      const link = chain.facts[at];
-      const isForward =
-        keyOf(link.subject) === keyOf(one) ||
-        (keyOf(link.object) !== keyOf(one) && keyOf(one).includes(keyOf(link.subject)));
-      if (begin !== end && !links.has(link.id))
-        links.set(link.id, isForward ? { link, from: begin, to: end } : { link, from: end, to: begin });
+      if (own !== here) links.set(`${keyOf(here.name)}\n${keyOf(near)}`, { link: null, from: here, to: own });
+      const [from, to] = isForward ? [own, end] : [end, own];
+      if (own !== end && !links.has(link.id)) links.set(link.id, { link, from, to });
+      here = end;
     }
   }
   const most = Math.max(...heights);
@@ -83,7 +93,7 @@ export function chainPicture(subject, chains, disputed, choose) {
   const x = (/** @type {Place} */ place) => place.column * COLUMN + 1;
   const y = (/** @type {Place} */ place) => place.row * ROW + ROW / 2;
   const lines = links.map(({ link, from, to }) => {
-    const isDisputed = disputed.has(link.id);
+    const isDisputed = link !== null && disputed.has(link.id);
     // From the side of a box that faces the other; within a column both at their ends.
     const isSame = from.column === to.column;
     const isRight = from.column < to.column || isSame;
@@ -95,11 +105,11 @@ export function chainPicture(subject, chains, disputed, choose) {
     const far = isRight ? 0.6 : 0.4; // of the way: near the end that fewer lines share
     const middle = isSame ? x1 + 30 : x1 + (x2 - x1) * far;
     return {
-      isDisputed,
+      kind: link === null ? "link named" : isDisputed ? "link disputed" : "link",
       path,
-      arrow,
+      arrow: link && arrow,
       at: [middle, y(from) + (y(to) - y(from)) * (isRight ? 0.75 : 0.25) + (y(from) === y(to) ? 0 : 2)],
-      words: link.predicate,
+      words: link?.predicate ?? "",
     };
   });
   return {
@@ -111,11 +121,11 @@ export function chainPicture(subject, chains, disputed, choose) {
         viewBox: `0 0 ${width} ${height}`,
         style: { "max-width": `${width}px` },
         role: "img",
-        "aria-label": `${links.length} facts connect ${subject} with ${places.length - 1} others`,
+        "aria-label": `${links.filter((each) => each.link).length} facts connect ${subject} with ${places.length - 1} others`,
       },
-      lines.map(({ isDisputed, path, arrow }) => [
-        s("path", { d: path, class: isDisputed ? "link disputed" : "link" }),
-        s("path", { d: arrow, class: "arrow" }),
+      lines.map(({ kind, path, arrow }) => [
+        s("path", { d: path, class: kind }),
+        arrow ? s("path", { d: arrow, class: "arrow" }) : null,
       ]),
       lines.map(({ at, words }) =>
         s("text", { x: at[0], y: at[1] + 3, class: "link-words" }, shown(cut(words, WORDS_CHARACTERS))),

@@ -88,8 +88,13 @@ export class MapCanvas {
   }
 
   readColours() {
-    const style = getComputedStyle(document.documentElement);
-    const of = (/** @type {string} */ token) => style.getPropertyValue(token).trim();
+    const probe = h("i"); // a token of two colours is one of them only where it is used
+    document.body.append(probe);
+    const style = getComputedStyle(probe);
+    const of = (/** @type {string} */ token) => {
+      probe.style.setProperty("color", `var(${token})`);
+      return style.color;
+    };
     this.colours = {
       background: pixelOf(of("--bg")),
       text: of("--text"),
@@ -100,7 +105,8 @@ export class MapCanvas {
     const brightness = (this.colours.background & 255) + ((this.colours.background >> 8) & 255);
     this.alpha = this.isSolid ? ALPHA.solid : brightness < 256 ? ALPHA.dark : ALPHA.light;
     this.palette = new Uint32Array(this.tokens.map((token) => pixelOf(of(token))));
-    this.font = of("--sans");
+    this.font = style.fontFamily;
+    probe.remove();
     this.widths.clear();
   }
 
@@ -508,9 +514,9 @@ const clamp = (value, least, most) => Math.min(most, Math.max(least, value));
 
 /**
  * Return a colour as a pixel of an image (in the order of bytes of all machines that run a browser).
- * @param {string} hex such as #fafbfa
+ * @param {string} colour as it is computed, such as rgb(250, 251, 250)
  */
-function pixelOf(hex) {
-  const value = Number.parseInt(hex.slice(1), 16) || 0;
-  return (0xff000000 | ((value & 255) << 16) | (value & 0xff00) | (value >> 16)) >>> 0;
+function pixelOf(colour) {
+  const [red, green, blue] = (colour.match(/\d+/g) ?? []).map(Number);
+  return (0xff000000 | (blue << 16) | (green << 8) | red) >>> 0;
 }

@@ -178,7 +178,7 @@ export const plainRow = (memory, options) =>
 // Writes, each with its way back
 
 /** @param {number | null | undefined} seq of the write; none if it changed nothing */
-const undoOf = (seq) => (seq ? () => call("POST /v1/undo", { seq }) : null);
+export const undoOf = (seq) => (seq ? () => call("POST /v1/undo", { seq }) : null);
 
 /**
  * @param {Page} page

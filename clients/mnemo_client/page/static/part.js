@@ -1,6 +1,7 @@
 // Parts of a view that are read on their own, and lists of rows that are no memories.
 
 import { ApiError } from "./api.js";
+import { count } from "./format.js";
 import { button, fill, h } from "./html.js";
 
 /** @typedef {import("./app.js").Page} Page */
@@ -8,44 +9,84 @@ import { button, fill, h } from "./html.js";
 
 const SLOW_MS = 300;
 
-/** @type {WeakMap<HTMLElement, number>} the number of the last reading of a place */
+/** @type {WeakMap<HTMLElement, AbortController>} the last reading of a place */
 const readings = new WeakMap();
 
 /**
- * Fill a place with what is read for it. What stands there stays until then; an older answer never follows a newer
- * one; an error is said in the place, with a way to try again.
+ * Fill a place with what is read for it. What stands there stays until then; a newer reading ends the one before; an
+ * error is said in the place, with a way to try again.
  * @template T
  * @param {Page} page
  * @param {HTMLElement} place
- * @param {() => Promise<T>} read
+ * @param {(signal: AbortSignal) => Promise<T>} read
  * @param {(answer: T) => Children} draw
  * @param {string} [what] what is read, said if it takes long
  */
 export async function readInto(page, place, read, draw, what = "reading") {
-  const number = (readings.get(place) ?? 0) + 1;
-  readings.set(place, number);
-  const isLast = () => readings.get(place) === number;
+  stopReading(place);
+  const reading = new AbortController();
+  readings.set(place, reading);
+  const isLast = () => readings.get(place) === reading;
   const slow = setTimeout(() => {
     if (isLast() && !place.hasChildNodes()) fill(place, h("p", { class: "meta", role: "status" }, `${what} …`));
   }, SLOW_MS);
   try {
-    const answer = await read();
+    const answer = await read(reading.signal);
     if (isLast()) fill(place, draw(answer));
   } catch (error) {
+    if (!isLast() || isAborted(error)) return;
     if (!(error instanceof ApiError)) throw error;
-    if (!isLast()) return;
     if (error.isGone) return page.noteDaemon(false);
     fill(
       place,
-      h(
-        "p",
-        { class: "row" },
-        h("span", { class: "warn" }, `⚠ ${error.message}`),
-        button("Again", "", () => void readInto(page, place, read, draw, what)),
-      ),
+      failure(error.message, () => void readInto(page, place, read, draw, what)),
     );
   } finally {
     clearTimeout(slow);
+  }
+}
+
+/**
+ * End the reading of a place, if one is under way.
+ * @param {HTMLElement} place
+ */
+export function stopReading(place) {
+  readings.get(place)?.abort();
+}
+
+/** @param {unknown} error */
+const isAborted = (error) => error instanceof DOMException && error.name === "AbortError";
+
+/**
+ * Say what failed in the place of what was to be seen, with a way to try again.
+ * @param {string} message
+ * @param {() => void} again
+ */
+export const failure = (message, again) =>
+  h("p", { class: "row failure" }, h("span", { class: "warn" }, `⚠ ${message}`), button("Again", "", again));
+
+/** Changes that were heard since something was read: "3 new", which takes them in. */
+export class News {
+  /** @param {() => void} take */
+  constructor(take) {
+    this.take = take;
+    this.count = 0;
+    this.place = h("span", { class: "news" });
+  }
+
+  /** @param {number} number */
+  add(number) {
+    this.count += number;
+    this.draw();
+  }
+
+  clear() {
+    this.count = 0;
+    this.draw();
+  }
+
+  draw() {
+    fill(this.place, this.count ? button(`${count(this.count)} new`, ".", this.take, { class: "new" }) : null);
   }
 }
 
@@ -125,6 +166,11 @@ export function emptyState(title, why, ...steps) {
  * @param {string} text
  * @param {string} command
  */
-export function commandLine(text, command) {
-  return h("div", {}, h("p", {}, text), h("pre", {}, h("code", {}, command)));
-}
+export const commandLine = (text, command) =>
+  h("div", {}, h("p", {}, text), h("pre", { tabindex: 0 }, h("code", {}, command)));
+
+/** The commands with which a memory begins. */
+export const firstSteps = () => [
+  commandLine("Have a folder of notes remembered, and every change of it:", "mnemo notes add ~/notes"),
+  commandLine("Remember one thing:", "mnemo add 'The spare key is with Ines.'"),
+];

@@ -230,6 +230,7 @@ class TextVectorSource:
         """The vectors by text hash of the rows that have none, which are in the database from here on. Vectors that
         are not finite are left out."""
         missing = {row.text_hash: row.text for row in rows if row.known is None}
+        self.handoff.discard(embedder.space, [row.text_hash for row in rows if row.known is not None])
         fresh = {} if recomputes else self._collect_handoff(embedder, list(missing))
         return fresh | self._embed(embedder, {key: text for key, text in missing.items() if key not in fresh})
 

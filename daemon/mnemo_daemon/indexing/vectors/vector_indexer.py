@@ -96,6 +96,8 @@ class IndexerInbox:
             self.wake.notify_all()
 
     def add_commit(self, commit: Commit) -> None:
+        if all(touched.memory is None and not touched.dropped for touched in commit.touched):
+            return  # nothing that has a vector changed: the next look for work passes over it
         with self.wake:
             self.behind_since = self.behind_since or time.monotonic()
             if len(commit.touched) <= EXPRESS_TOUCHED_MAX:

@@ -3,7 +3,7 @@
 import { ApiError, call } from "../api.js";
 import { counted, memories as memoriesText } from "../format.js";
 import { button, fill, h } from "../html.js";
-import { pin, trash } from "../memory.js";
+import { excerpt, pin, trash } from "../memory.js";
 import { commandLine, emptyState, readInto, Rows } from "../part.js";
 import { belowTheCut, linesTable } from "./agent/lines.js";
 import { sumsOf } from "./agent/sums.js";
@@ -14,8 +14,8 @@ import { sumsOf } from "./agent/sums.js";
 /** @typedef {import("./agent/lines.js").Given} Given */
 
 const TYPED_MS = 400;
-const BELOW_MAX = 12; // memories below the cut
 const AGENTS = ["claude-code", "codex", "cursor", "zed"];
+const AGENTS_LISTED = 100;
 const PERSON = "a person";
 
 /** @type {import("../app.js").View} */
@@ -64,7 +64,7 @@ class AgentView {
         "div",
         { class: "ask-as" },
         h("h1", {}, "What an agent sees"),
-        h("div", {}, h("span", { class: "meta" }, "When"), this.moments),
+        h("div", { class: "when" }, h("span", { class: "meta" }, "When"), this.moments),
         label("Namespace", this.namespace),
         label("As if asked by", this.as),
         h("label", {}, h("span", { class: "meta" }, this.fieldLabel), this.field),
@@ -157,11 +157,11 @@ class AgentView {
     );
   }
 
-  /** The programs that had conversations come first. */
+  /** The agents that wrote come first. */
   async readAgents() {
     try {
-      const { sessions } = await call("GET /v1/sessions", { namespace: "*", limit: 100 });
-      this.agents = [...new Set([...sessions.flatMap((each) => each.agent_id ?? []), ...AGENTS])];
+      const { agents } = await call("GET /v1/agents", { namespace: "*", limit: AGENTS_LISTED });
+      this.agents = [...new Set([...agents.map((each) => each.agent_id), ...AGENTS])];
       this.drawControls();
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
@@ -225,17 +225,11 @@ class AgentView {
     if (!isPrompt) {
       const asked = { namespace, task: words || null, explain: true };
       const { text, explained } = /** @type {any} */ (await call("GET /v1/resume", asked, options));
-      return { text, explained, namespace, isPrompt, below: [], abstained: false };
+      return { text, explained, namespace, isPrompt, abstained: false };
     }
     const asked = { query: words, namespace, explain: true, dry: true };
-    const recall = { query: words, namespace, top_k: BELOW_MAX, token_budget: null, dry: true };
-    const [context, { memories }] = await Promise.all([
-      /** @type {Promise<any>} */ (call("POST /v1/context", asked, options)),
-      call("POST /v1/recall", recall, options),
-    ]);
-    const { block: text, explained, abstained } = context;
-    const below = memories.filter((each) => !context.memories.includes(each.id));
-    return { text, explained, namespace, isPrompt, below, abstained };
+    const { block: text, explained, abstained } = /** @type {any} */ (await call("POST /v1/context", asked, options));
+    return { text, explained, namespace, isPrompt, abstained };
   }
 
   drawSums() {
@@ -246,7 +240,7 @@ class AgentView {
   lines() {
     const given = /** @type {Given} */ (this.given);
     const isEmpty = !given.explained.lines.some((each) => each.memory);
-    if (isEmpty && !given.below.length) return this.nothing(given);
+    if (isEmpty && !given.explained.below.length) return this.nothing(given);
     const unfold = (/** @type {string} */ section) => {
       this.unfolded.add(section);
       fill(this.text, this.lines());
@@ -262,7 +256,7 @@ class AgentView {
     ];
     return [
       linesTable(given, this.unfolded, unfold),
-      belowTheCut(this.page, given),
+      belowTheCut(given),
       h(
         "div",
         { class: "actions" },
@@ -301,6 +295,7 @@ class AgentView {
     for (const row of rows) {
       const memory = this.memories.get(row.dataset.id ?? "");
       const warning = row.querySelector(".warning");
+      if (memory && row.matches(".below-row")) fill(row.children[1], excerpt(memory));
       if (!memory || !warning) continue;
       const words = warningOf(memory, this.given?.explained.lines[Number(row.dataset.row)]?.section ?? "");
       fill(warning, words ? [h("span", { class: "badge warn" }, `⚠ ${words}`), " "] : null);

@@ -253,10 +253,32 @@ class Conversations {
         ? h(
             "p",
             { class: "meta" },
-            `The last ${count(answer.turns.length)} of ${counted(answer.session.turns, "turn")}.`,
+            `The last ${count(answer.turns.length)} of ${counted(answer.session.turns, "turn")}. `,
+            button("Older ones", "", () => void this.readOlder(answer), { class: "plain" }),
           )
         : null,
     ];
+  }
+
+  /**
+   * Read the turns before those that are shown, and the pairs that they are in.
+   * @param {SessionAnswer} answer
+   */
+  async readOlder(answer) {
+    const { session_id: part, namespace } = answer.session;
+    try {
+      const asked = { namespace, limit: TURNS_SHOWN, cursor: answer.cursor };
+      const { turns, pairs, cursor } = await call("GET /v1/sessions/{id}", asked, { part });
+      if (this.answer !== answer) return; // it was read again meanwhile
+      const known = new Set(answer.pairs.map((pair) => pair.id));
+      const more = pairs.filter((pair) => !known.has(pair.id));
+      this.answer = { ...answer, turns: [...answer.turns, ...turns], pairs: [...answer.pairs, ...more], cursor };
+      this.tiers = tiersOf(this.answer);
+      fill(this.turns, this.sections(this.answer, this.tiers));
+      this.turnRows.keep();
+    } catch (error) {
+      this.page.fail(error);
+    }
   }
 
   /** @param {string | null | undefined} namespace */

@@ -2,22 +2,23 @@
 
 import { ApiError, call } from "../api.js";
 import { chainPicture, chainTable } from "../chains.js";
-import { emptyState, saySlow, withTable } from "../controls.js";
-import { heldBars, heldText } from "../fact_times.js";
+import { withTable } from "../controls.js";
+import { heldBars } from "../fact_times.js";
 import { count, counted } from "../format.js";
 import { button, fill, h } from "../html.js";
-import { excerpt, trustMark } from "../memory.js";
+import { trustMark, undoOf } from "../memory.js";
+import { commandLine, emptyState, firstSteps, News, readInto, stopReading } from "../part.js";
 import { Sayers } from "../sayers.js";
+import { allowBoth, conflictSides, keepFact } from "./facts/decision.js";
+import { bySubject, factChips, factHead, factRow } from "./facts/table.js";
 
 /** @typedef {import("../app.js").Page} Page */
 /** @typedef {import("../app.js").Route} Route */
 /** @typedef {import("../../api_types").FactView} Fact */
 /** @typedef {import("../../api_types").ConflictView} Conflict */
-/** @typedef {import("../../api_types").MemoryView} Memory */
 
 const FACTS = 500;
 const STEPS = 2; // of the chains around a subject
-const TRUST_ORDER = ["user", "note", "agent", "import", "tool"];
 const TYPED_MS = 150;
 
 /** @type {import("../app.js").View} */
@@ -47,9 +48,7 @@ class Facts {
     this.conflictAt = 0;
     this.askedFor = "";
     this.shownSubject = "";
-    this.newCount = 0;
-    /** @type {AbortController | null} */
-    this.reading = null;
+    this.news = new News(() => void this.read());
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
     this.sayers = new Sayers();
@@ -77,21 +76,7 @@ class Facts {
     this.table = h(
       "table",
       { class: "facts-table", role: "grid", tabindex: 0, "aria-label": "Facts by subject" },
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          { role: "row" },
-          ["subject", "says", "", "holds", "who"].map((name) =>
-            h(
-              "th",
-              { role: "columnheader", class: name === "holds" ? "number" : "" },
-              name || h("span", { class: "hidden" }, "what"),
-            ),
-          ),
-        ),
-      ),
+      factHead(),
       this.body,
     );
     this.foot = h("div", {});
@@ -107,6 +92,7 @@ class Facts {
           {},
           h("h1", {}, "Facts"),
           this.summary,
+          this.news.place,
           h("span", { class: "grow" }),
           this.field,
           h("label", {}, this.withClosed, " with closed ones"),
@@ -170,7 +156,7 @@ class Facts {
   }
 
   leave() {
-    this.reading?.abort();
+    stopReading(this.foot);
     clearTimeout(this.timer);
     this.sayers.stop();
   }
@@ -184,9 +170,7 @@ class Facts {
 
   /** @param {string} name */
   heard(name) {
-    if (name !== "change") return;
-    this.newCount += 1;
-    this.drawSummary();
+    if (name === "change") this.news.add(1);
   }
 
   /** @param {number} delta */
@@ -220,59 +204,40 @@ class Facts {
 
   /** @param {string | null} [cursor] the next part, after what is shown */
   async read(cursor = null) {
-    this.reading?.abort();
-    const reading = new AbortController();
-    this.reading = reading;
-    this.newCount = 0;
-    const { params } = this.page.route;
-    const spoken = saySlow(this.foot, "reading the facts …");
+    this.news.clear();
     const { namespace } = this.page;
-    try {
-      const [answer, { conflicts }] = await Promise.all([
-        call(
-          "GET /v1/facts",
-          {
-            namespace,
-            entity: params.get("about") ?? "",
-            include_superseded: this.withClosed.checked,
-            limit: FACTS,
-            cursor,
-          },
-          { signal: reading.signal },
-        ),
-        call("GET /v1/facts/conflicts", { namespace }, { signal: reading.signal }),
-      ]);
-      this.facts = cursor ? [...this.facts, ...answer.facts] : answer.facts;
-      this.total = Math.max(answer.count, this.facts.length);
-      this.cursor = answer.cursor;
-      this.conflicts = conflicts;
-      const before = this.selected ?? this.before; // what was taken away may come back
-      this.before = before;
-      this.selected =
-        (before &&
-          this.facts.find(
-            (fact) => fact.id === before.id || (fact.status === "open" && wordsOf(fact) === wordsOf(before)),
-          )) ??
-        null;
-      this.draw();
-      this.shownSubject = "";
-      this.showSubject();
-    } catch (error) {
-      if (error instanceof DOMException) return;
-      if (!(error instanceof ApiError)) throw error;
-      if (error.isGone) return this.page.noteDaemon(false);
-      fill(
-        this.foot,
-        h(
-          "div",
-          { class: "empty" },
-          h("p", {}, `⚠ ${error.message}`),
-          button("Again", "", () => void this.read()),
-        ),
-      );
-    } finally {
-      spoken();
-    }
+    const asked = {
+      namespace,
+      entity: this.page.route.params.get("about") ?? "",
+      include_superseded: this.withClosed.checked,
+      limit: FACTS,
+      cursor,
+    };
+    await readInto(
+      this.page,
+      this.foot,
+      (signal) =>
+        Promise.all([
+          call("GET /v1/facts", asked, { signal }),
+          call("GET /v1/facts/conflicts", { namespace }, { signal }),
+        ]),
+      ([answer, { conflicts }]) => {
+        this.facts = cursor ? [...this.facts, ...answer.facts] : answer.facts;
+        this.total = Math.max(answer.count, this.facts.length);
+        this.cursor = answer.cursor;
+        this.conflicts = conflicts;
+        const before = this.selected ?? this.before; // what was taken away may come back
+        this.before = before;
+        const isSame = (/** @type {Fact} */ fact) =>
+          fact.id === before?.id || (fact.status === "open" && before && wordsOf(fact) === wordsOf(before));
+        this.selected = this.facts.find(isSame) ?? null;
+        this.draw();
+        this.shownSubject = "";
+        this.showSubject();
+        return [...this.foot.childNodes];
+      },
+      "reading the facts",
+    );
   }
 
   get disputed() {
@@ -290,29 +255,13 @@ class Facts {
         (!params.get("conflicts") || disputed.has(fact.id)) &&
         (!who || this.sayers.known.get(fact.memory_id)?.trust === who),
     );
-    /** @type {Map<string, Fact[]>} */
-    const bySubject = new Map();
-    for (const fact of left) {
-      const own = bySubject.get(fact.subject);
-      if (own) own.push(fact);
-      else bySubject.set(fact.subject, [fact]);
-    }
-    const groups = [...bySubject].map(([subject, facts]) => ({
-      subject,
-      facts: facts.sort(byTime),
-      last: Math.max(...facts.map(changedAt)),
-    }));
-    return groups.sort(
-      params.get("sort") === "name"
-        ? (one, other) => one.subject.localeCompare(other.subject)
-        : (one, other) => other.last - one.last,
-    );
+    return bySubject(left, params.get("sort") === "name");
   }
 
   draw() {
     const { params } = this.page.route;
     this.drawSummary();
-    this.drawChips();
+    fill(this.chips, factChips(this.page, this.facts, this.conflicts.length));
     if (params.get("who") && this.facts.some((fact) => !this.sayers.known.has(fact.memory_id))) {
       void this.sayers.read(this.facts.map((fact) => fact.memory_id)).then(
         () => this.draw(),
@@ -349,36 +298,9 @@ class Facts {
    * @param {boolean} isDisputed
    */
   row(fact, isFirst, isDisputed) {
-    const isClosed = fact.status !== "open";
     const who = h("td", { role: "gridcell", "data-label": "who" });
-    const row = h(
-      "tr",
-      {
-        role: "row",
-        id: `fact-${fact.id}`,
-        "data-fact": fact.id,
-        "data-subject": fact.subject,
-        class: [isClosed ? "closed" : "", isFirst ? "first" : ""].join(" "),
-      },
-      h(
-        "td",
-        { role: "gridcell", class: "subject" },
-        h("span", { class: isFirst ? "text" : "text hidden", dir: "auto" }, fact.subject),
-      ),
-      h("td", { role: "gridcell", class: "says" }, h("span", { class: "text", dir: "auto" }, fact.predicate)),
-      h(
-        "td",
-        { role: "gridcell", class: "object" },
-        h("span", { class: "text", dir: "auto" }, fact.object),
-        " ",
-        isDisputed ? h("span", { class: "badge warn" }, "⚠ conflict") : null,
-        fact.status === "withdrawn" ? h("span", { class: "badge past" }, "withdrawn") : null,
-      ),
-      h("td", { role: "gridcell", class: "number holds" }, heldText(fact)),
-      who,
-    );
     this.sayers.watch(who, fact.memory_id);
-    return row;
+    return factRow(fact, isFirst, isDisputed, who);
   }
 
   drawSummary() {
@@ -388,55 +310,6 @@ class Facts {
       this.facts.length
         ? `${counted(this.facts.length, "fact")}${this.cursor ? ` of ${count(this.total)}` : ""} about ${counted(subjects, "subject")}`
         : "",
-      this.newCount ? button(`${count(this.newCount)} new`, ".", () => void this.read(), { class: "new" }) : null,
-    );
-  }
-
-  drawChips() {
-    const { params } = this.page.route;
-    const choice = (/** @type {string} */ name, /** @type {string} */ label, /** @type {string[][]} */ options) => {
-      const value = params.get(name) ?? "";
-      const place = h(
-        "select",
-        {
-          class: value ? "chip on" : "chip",
-          "aria-label": label,
-          on: { change: () => this.page.set({ [name]: place.value || null }) },
-        },
-        options.map(([each, text]) => h("option", { value: each, selected: each === value }, text)),
-      );
-      return place;
-    };
-    const predicates = [...new Set(this.facts.map((fact) => fact.predicate))].sort();
-    const isOnly = params.get("conflicts");
-    fill(
-      this.chips,
-      choice("sort", "sorted by", [
-        ["", "sorted by last changed"],
-        ["name", "sorted by name"],
-      ]),
-      choice("predicate", "predicate", [["", "+ predicate"], ...predicates.map((each) => [each, each])]),
-      choice("who", "who said it", [
-        ["", "+ who said it"],
-        ["user", "you"],
-        ["note", "notes"],
-        ["agent", "agents"],
-        ["import", "imports"],
-        ["tool", "tools"],
-      ]),
-      this.conflicts.length || isOnly
-        ? h(
-            "button",
-            {
-              type: "button",
-              class: isOnly ? "chip on" : "chip",
-              "aria-pressed": String(!!isOnly),
-              on: { click: () => this.page.set({ conflicts: isOnly ? null : "1" }) },
-            },
-            "conflicts only ",
-            h("b", {}, count(this.conflicts.length)),
-          )
-        : null,
     );
   }
 
@@ -455,10 +328,8 @@ class Facts {
     return emptyState(
       "There is no fact yet",
       "Facts are read from sentences that say what somebody or something is, has or does. None of the memories says so yet.",
-      [
-        ["Say one:", "mnemo add 'Anna works at Siemens since March.'"],
-        ["Have a folder of notes read:", "mnemo notes add ~/notes"],
-      ],
+      commandLine("Say one:", "mnemo add 'Anna works at Siemens since March.'"),
+      firstSteps()[0],
       this.withClosed.checked ? null : button("Show the closed ones", "", () => this.page.set({ closed: null })),
     );
   }
@@ -550,64 +421,22 @@ class Facts {
    */
   async drawConflict(place, conflict, index, total) {
     await this.sayers.read(conflict.facts.map((fact) => fact.memory_id));
-    const memoryOf = (/** @type {Fact} */ fact) => this.sayers.known.get(fact.memory_id) ?? null;
-    const best = bestSide(conflict.facts, memoryOf);
-    const keys = conflict.facts.length === 2 ? (this.isMirrored ? ["→", "←"] : ["←", "→"]) : [];
-    const { isReadOnly } = this.page;
+    const words = total > 1 ? `${index + 1} of ${total}` : "Next conflict";
+    const hasNext = total > 1 || this.conflicts.length > 1;
     fill(
       place,
-      h(
-        "div",
-        { class: "row" },
-        h("h3", { class: "text", dir: "auto" }, `${conflict.subject} ${conflict.predicate} …?`),
-        h(
-          "span",
-          { class: "badge warn" },
-          conflict.facts.length === 2
-            ? "⚠ both are said to hold"
-            : `⚠ ${count(conflict.facts.length)} are said to hold`,
-        ),
-        h("span", { class: "grow" }),
-        total > 1 || this.conflicts.length > 1
-          ? button(total > 1 ? `${index + 1} of ${total}` : "Next conflict", "n", () => this.nextConflict(), {
-              class: "plain",
-            })
-          : null,
-      ),
-      h(
-        "div",
-        { class: "sides box" },
-        conflict.facts.map((fact, at) => {
-          const memory = memoryOf(fact);
-          return h(
-            "div",
-            { class: "conflict-side" },
-            h("h4", { class: "text", dir: "auto" }, fact.object),
-            memory ? h("blockquote", {}, excerpt(memory)) : h("p", { class: "meta" }, "its sentence is gone"),
-            h("p", { class: "meta" }, memory ? [trustMark(memory.trust), " · "] : null, heldText(fact)),
-            isReadOnly
-              ? null
-              : h(
-                  "div",
-                  { class: "actions" },
-                  button("Keep this one", keys[at] ?? "", () => this.keep(fact), {
-                    class: fact === best ? "primary" : "",
-                  }),
-                  button("Not a fact", "", () => this.notAFact(fact), { class: "plain" }),
-                ),
-          );
-        }),
-      ),
-      isReadOnly
-        ? null
-        : h(
-            "div",
-            { class: "row" },
-            h("p", { class: "meta grow" }, "The other ends on the day the kept one begins; both stay in the history."),
-            button(conflict.facts.length === 2 ? "Both hold" : "All hold", "b", () => this.bothHold(), {
-              class: "plain",
-            }),
-          ),
+      conflictSides(conflict, {
+        memoryOf: (fact) => this.sayers.known.get(fact.memory_id) ?? null,
+        keys: this.isMirrored ? ["→", "←"] : ["←", "→"],
+        next: hasNext ? button(words, "n", () => this.nextConflict(), { class: "plain" }) : null,
+        act: this.page.isReadOnly
+          ? null
+          : {
+              keep: (fact) => this.keep(fact),
+              allow: () => this.bothHold(),
+              remove: (fact) => this.notAFact(fact),
+            },
+      }),
     );
   }
 
@@ -651,55 +480,5 @@ class Facts {
   }
 }
 
-/**
- * Keep one of several facts: the others end on the day on which it begins, or where they begin later, at once.
- * @param {Fact} kept
- * @param {Fact[]} others
- */
-async function keepFact(kept, others) {
-  const at = Math.max(kept.valid_from, ...others.map((fact) => fact.valid_from));
-  const { seq } = await call("POST /v1/facts/conflicts/decide", {
-    namespace: kept.namespace,
-    facts: [kept, ...others].map((fact) => fact.id),
-    keep: kept.id,
-    at,
-  });
-  return {
-    text: `Kept: ${kept.predicate} ${kept.object}. Ended: ${others.map((fact) => fact.object).join(", ")}`,
-    undo: undoOf(seq),
-  };
-}
-
-/** @param {Conflict} conflict */
-async function allowBoth({ facts }) {
-  const { seq } = await call("POST /v1/facts/conflicts/decide", {
-    namespace: facts[0].namespace,
-    facts: facts.map((fact) => fact.id),
-  });
-  return { text: `Both hold: ${facts.map((fact) => fact.object).join(", ")}`, undo: undoOf(seq) };
-}
-
-/** @param {number | null} seq */
-const undoOf = (seq) => (seq ? () => call("POST /v1/undo", { seq }) : null);
-
 /** @param {Fact} fact */
 const wordsOf = ({ subject, predicate, object }) => [subject, predicate, object].join("\n");
-
-/** @param {Fact} fact */
-const changedAt = (fact) => fact.valid_to ?? fact.valid_from;
-
-/**
- * @param {Fact} one
- * @param {Fact} other
- */
-const byTime = (one, other) => one.predicate.localeCompare(other.predicate) || other.valid_from - one.valid_from;
-
-/**
- * Return the side that is more trusted, or the newer of equals.
- * @param {Fact[]} facts
- * @param {(fact: Fact) => Memory | null} memoryOf
- */
-function bestSide(facts, memoryOf) {
-  const rank = (/** @type {Fact} */ fact) => TRUST_ORDER.indexOf(memoryOf(fact)?.trust ?? "tool");
-  return [...facts].sort((one, other) => rank(one) - rank(other) || other.valid_from - one.valid_from)[0];
-}

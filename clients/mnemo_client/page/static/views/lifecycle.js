@@ -2,7 +2,7 @@
 
 import { ApiError, call } from "../api.js";
 import { addressOf } from "../app.js";
-import { count, duration } from "../format.js";
+import { count, duration, moment } from "../format.js";
 import { button, fill, h } from "../html.js";
 import { ChangesTab } from "./lifecycle/changes.js";
 import { CyclesTab } from "./lifecycle/cycles.js";
@@ -131,7 +131,6 @@ class Lifecycle {
     /** @type {Record<string, number | undefined>} */
     const counts = {
       review: status?.lifecycle?.proposals,
-      cycles: status?.lifecycle?.last_cycle?.epoch,
       trash: status?.trash.count,
       aside: status?.by_state.discarded,
     };
@@ -152,6 +151,7 @@ class Lifecycle {
         ),
       ),
     );
+    this.tabs.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
   drawActions() {
@@ -194,7 +194,7 @@ class Lifecycle {
               : seconds > 0
                 ? ["next in ", h("b", {}, duration(seconds)), ", if anything happens until then"]
                 : ["the next comes after the next change"];
-      fill(this.line, last ? `cycle ${count(last.epoch)}` : "no cycle yet", " · ", next);
+      fill(this.line, last ? `last cycle ${moment(last.started_at)}` : "no cycle yet", " · ", next);
     } catch (error) {
       if (error instanceof ApiError && error.isGone) return this.page.noteDaemon(false);
       this.page.fail(error);
@@ -209,7 +209,7 @@ class Lifecycle {
     await this.page.write(async () => {
       const { cycle, total } = await call("POST /v1/consolidate", { namespace: this.page.namespace });
       return {
-        text: `Cycle ${count(cycle.epoch)}: ${cycleWords(cycle)}`,
+        text: `The cycle is done: ${cycleWords(cycle)}`,
         undo: total ? () => undoCycle(cycle.id) : null,
       };
     });

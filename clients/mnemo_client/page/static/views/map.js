@@ -1,20 +1,21 @@
 // What lies together: every memory as a point where its meaning puts it.
 
 import { ApiError, call } from "../api.js";
-import { moved, tagged, together } from "../bulk_writes.js";
-import { emptyState, segments } from "../controls.js";
+import { segments } from "../controls.js";
 import { count, counted, day, memories as memoriesText } from "../format.js";
 import { button, fill, h, memoryText } from "../html.js";
 import { MapCanvas } from "../map_canvas.js";
 import { colouring, rootsOf, tokensOf } from "../map_colours.js";
 import { readMap } from "../map_data.js";
 import { Points } from "../map_points.js";
-import { memoryList, plainRow, trustMark } from "../memory.js";
+import { trustMark } from "../memory.js";
+import { commandLine, emptyState, failure, firstSteps, News } from "../part.js";
 import { Sayers } from "../sayers.js";
+import { LassoPane } from "./map/lasso.js";
+import { legend, LIT, topicTable } from "./map/legend.js";
 
 /** @typedef {import("../app.js").Page} Page */
 /** @typedef {import("../app.js").Route} Route */
-/** @typedef {import("../../api_types").MemoryView} Memory */
 /** @typedef {import("../map_colours.js").By} By */
 /** @typedef {import("../map_data.js").MapData} MapData */
 
@@ -25,17 +26,13 @@ const WAYS = /** @type {[By, string][]} */ ([
   ["source", "source"],
   ["trust", "trust"],
 ]);
-const LISTED = 20; // of the lasso, at a time
-const LIT = 100; // that a search lights up
-const WRITTEN_MAX = 500; // memories that are tagged or moved at once
-const LAYERS = ["buffer", "working", "core"];
+const SLOW_MS = 300;
 const ZOOM_STEP = 1.6;
 const TYPED_MS = 200;
 const HOVER_MS = 90;
 const ADDRESS_MS = 400;
 const NAMES_LEAST = 4; // points that a name stands for
 const LARGE_SHARE = 0.006; // of all points, from which a topic has a large name
-const CATEGORIES_SHOWN = 24;
 
 /** @type {import("../app.js").View} */
 export default {
@@ -63,10 +60,9 @@ class MemoryMap {
     this.lit = null;
     /** @type {number[]} */
     this.chosen = [];
-    this.isListed = false;
     this.askedFor = "";
     this.drawnFor = "";
-    this.newCount = 0;
+    this.news = new News(() => void this.read());
     /** @type {AbortController | null} */
     this.reading = null;
     /** @type {AbortController | null} */
@@ -81,14 +77,15 @@ class MemoryMap {
       moved: () => this.keepAddress(),
     });
     this.isTable = false;
-    this.more = h("p", {});
-    this.actions = h("div", {});
+    this.lasso = new LassoPane(page, this.sayers, () => this.clearLasso());
     this.parts = this.buildParts(place);
     this.measured = new ResizeObserver(() => this.reserve());
     this.measured.observe(this.parts.stage);
-    this.members = memoryList(page, "Memories in the lasso");
-    /** @type {Record<string, () => void>} */
-    this.keys = {
+  }
+
+  /** @returns {Record<string, () => void>} */
+  get keys() {
+    return {
       ArrowLeft: () => this.moveReticle(-1, 0),
       ArrowRight: () => this.moveReticle(1, 0),
       ArrowUp: () => this.moveReticle(0, -1),
@@ -99,7 +96,8 @@ class MemoryMap {
       0: () => this.showAll(),
       l: () => this.toggleLasso(),
       ".": () => void this.read(),
-      " ": () => this.members.check(),
+      " ": () => this.lasso.members.check(),
+      ...this.lasso.keys,
     };
   }
 
@@ -162,9 +160,9 @@ class MemoryMap {
     const foot = h("div", { class: "map-foot meta" });
     const table = h("div", { class: "map-table", hidden: true });
     const stage = h("div", { class: "map-stage" }, this.canvas.place, table, head, note, foot, tip);
-    const lasso = h("div", { class: "lasso-part" });
     const legend = h("section", {});
-    fill(place, stage, h("aside", { class: "pane map-side", "aria-label": "What is on the map" }, lasso, legend));
+    const side = { class: "pane map-side", "aria-label": "What is on the map" };
+    fill(place, stage, h("aside", side, this.lasso.place, legend));
     return {
       choice,
       field,
@@ -178,7 +176,6 @@ class MemoryMap {
       foot,
       table,
       stage,
-      lasso,
       legend,
     };
   }
@@ -215,22 +212,18 @@ class MemoryMap {
   }
 
   current() {
-    if (this.isInList) return this.members.current();
+    if (this.lasso.hasFocus) return this.lasso.members.current();
     return this.canvas.reticle >= 0 ? (this.data?.ids[this.canvas.reticle] ?? null) : null;
-  }
-
-  get isInList() {
-    return this.members.list.contains(document.activeElement);
   }
 
   /** @param {number} delta */
   step(delta) {
-    this.members.step(delta);
+    this.lasso.members.step(delta);
   }
 
   open() {
-    if (this.isInList) return this.members.open();
-    if (this.chosen.length && !this.isListed) return this.list();
+    if (this.lasso.hasFocus) return this.lasso.members.open();
+    if (this.chosen.length && !this.lasso.isListed) return this.lasso.list();
     const id = this.current();
     if (id) this.page.set({ id });
   }
@@ -264,9 +257,7 @@ class MemoryMap {
 
   /** @param {string} name */
   heard(name) {
-    if (name !== "change") return;
-    this.newCount += 1;
-    this.drawNote();
+    if (name === "change") this.news.add(1);
   }
 
   // Reading
@@ -275,8 +266,8 @@ class MemoryMap {
     this.reading?.abort();
     const reading = new AbortController();
     this.reading = reading;
-    this.newCount = 0;
-    const slow = setTimeout(() => this.say(`reading ${memoriesText(this.page.status?.memories ?? 0)} …`), 300);
+    this.news.clear();
+    const slow = setTimeout(() => this.say(`reading ${memoriesText(this.page.status?.memories ?? 0)} …`), SLOW_MS);
     try {
       const [data, topics] = await Promise.all([
         readMap(this.page.namespace, reading.signal),
@@ -293,11 +284,7 @@ class MemoryMap {
       if (!(error instanceof ApiError)) throw error;
       if (error.isGone) return this.page.noteDaemon(false);
       this.say("");
-      this.drawMissing(
-        error.status === 404
-          ? "The daemon is older than this page and places no memories on a map; end it with mnemo down, and start it again."
-          : `⚠ ${error.message}`,
-      );
+      this.drawMissing(failure(error.message, () => void this.read()));
     } finally {
       clearTimeout(slow);
       this.drawNote();
@@ -318,7 +305,7 @@ class MemoryMap {
     this.points = new Points(data.x, data.y);
     this.canvas.points = this.points;
     this.chosen = chosen.size ? data.ids.flatMap((id, at) => (chosen.has(id) ? [at] : [])) : [];
-    this.drawMissing(data.ids.length ? "" : "none");
+    this.drawMissing(data.ids.length ? null : this.nothing());
     void this.light();
     this.nameTopics();
     this.parts.legend.hidden = !data.ids.length;
@@ -351,87 +338,54 @@ class MemoryMap {
   }
 
   drawNote() {
+    const use = () => {
+      if (this.newer) this.use(this.newer);
+      this.drawNote();
+    };
+    const words = "The map was drawn again: points have other places. ";
     fill(
       this.parts.note,
       this.newer
-        ? h(
-            "p",
-            { class: "note-line", role: "status" },
-            "The map was drawn again: points have other places. ",
-            button(
-              "Use the new one",
-              "",
-              () => {
-                if (this.newer) this.use(this.newer);
-                this.drawNote();
-              },
-              { class: "plain" },
-            ),
-          )
-        : this.newCount
-          ? button(`${count(this.newCount)} new`, ".", () => void this.read(), { class: "new" })
-          : null,
+        ? h("p", { class: "note-line", role: "status" }, words, button("Use the new one", "", use, { class: "plain" }))
+        : this.news.place,
     );
   }
 
   /**
    * Say why there is no map, over its place.
-   * @param {string} why nothing: there is one
+   * @param {import("../html.js").Children} why nothing: there is one
    */
   drawMissing(why) {
     this.parts.stage.querySelector(".map-missing")?.remove();
-    if (!why) return;
-    const status = this.page.status;
-    const share = this.data?.share ?? null;
-    const place = h("div", { class: "map-missing" });
-    if (why !== "none") {
-      fill(
-        place,
-        h(
-          "div",
-          { class: "empty" },
-          h("h2", {}, "There is no map"),
-          h("p", {}, why),
-          button("Again", "", () => void this.read()),
-        ),
-      );
-    } else if (status && status.models.embedding?.state !== "ready") {
-      fill(
-        place,
-        emptyState(
-          "There is no map without an embedding model",
-          "A memory's place on the map comes from its meaning, and the meaning from the model. Everything else works by words.",
-          [["Get the model:", "mnemo models pull all-MiniLM-L6-v2"]],
-        ),
-      );
-    } else if (this.data?.state === "computing") {
-      fill(
-        place,
-        h(
-          "div",
-          { class: "empty" },
-          h("h2", {}, `The map is being drawn${share === null ? "" : `: ${Math.round(100 * share)}%`}`),
-          h("p", {}, "It is computed in the background, once; later memories are put where they belong."),
-          button("Look again", ".", () => void this.read()),
-        ),
-      );
-    } else {
-      fill(
-        place,
-        emptyState(
-          "There is no memory on the map yet",
-          this.data?.reason
-            ? `${this.data.reason.replace(/^./, (first) => first.toUpperCase())}.`
-            : "A memory has a place as soon as it has a vector, and a map is drawn from a few memories on.",
-          [
-            ["Have a folder of notes remembered:", "mnemo notes add ~/notes"],
-            ["Remember one thing:", "mnemo add 'The spare key is with Ines.'"],
-          ],
-          button("Look again", ".", () => void this.read()),
-        ),
+    if (why) this.parts.stage.append(h("div", { class: "map-missing" }, why));
+  }
+
+  /** Why a map that was read has no point. */
+  nothing() {
+    const again = button("Look again", ".", () => void this.read());
+    if (this.page.status && this.page.status.models.embedding?.state !== "ready") {
+      return emptyState(
+        "There is no map without an embedding model",
+        "A memory's place on the map comes from its meaning, and the meaning from the model. Everything else works by words.",
+        commandLine("Get the model:", "mnemo models pull all-MiniLM-L6-v2"),
       );
     }
-    this.parts.stage.append(place);
+    if (this.data?.state === "computing") {
+      const { share } = this.data;
+      return emptyState(
+        `The map is being drawn${share === null ? "" : `: ${Math.round(100 * share)}%`}`,
+        "It is computed in the background, once; later memories are put where they belong.",
+        again,
+      );
+    }
+    return emptyState(
+      "There is no memory on the map yet",
+      this.data?.reason
+        ? `${this.data.reason.replace(/^./, (first) => first.toUpperCase())}.`
+        : "A memory has a place as soon as it has a vector, and a map is drawn from a few memories on.",
+      ...firstSteps(),
+      again,
+    );
   }
 
   // Colours and light
@@ -510,57 +464,12 @@ class MemoryMap {
   }
 
   drawLegend() {
-    const { params } = this.page.route;
-    const only = params.get("only");
-    const shown = this.colours.categories.slice(0, CATEGORIES_SHOWN);
-    const left = this.colours.categories.slice(CATEGORIES_SHOWN);
+    const only = this.page.route.params.get("only");
     fill(
       this.parts.legend,
-      h(
-        "div",
-        { class: "row" },
-        h("h2", { class: "grow" }, this.by === "topic" ? "Topics" : `By ${this.by}`),
-        h("span", { class: "meta" }, "click: only this one"),
+      legend(this.by, this.colours, this.lit?.size ?? null, only, (key) =>
+        this.page.set({ only: only === key ? null : key }),
       ),
-      this.lit
-        ? h(
-            "p",
-            { class: "meta", role: "status" },
-            this.lit.size === LIT
-              ? `the ${count(LIT)} best matches of ${count(this.points.count)}`
-              : `${count(this.lit.size)} of ${count(this.points.count)} match`,
-          )
-        : null,
-      h(
-        "ul",
-        { class: "plain-list legend-list" },
-        shown.map((each) => {
-          const key = each.key || "none";
-          return h(
-            "li",
-            {},
-            h(
-              "button",
-              {
-                type: "button",
-                class: "plain",
-                "aria-pressed": String(only === key),
-                on: { click: () => this.page.set({ only: only === key ? null : key }) },
-              },
-              h("i", { style: { background: `var(${each.token})` } }),
-              h("span", { class: "grow line-clamp", dir: "auto" }, each.name),
-              h("span", { class: "number" }, count(each.count)),
-            ),
-          );
-        }),
-      ),
-      left.length
-        ? h(
-            "p",
-            { class: "meta" },
-            `and ${counted(left.length, "smaller one")} with ${memoriesText(left.reduce((sum, each) => sum + each.count, 0))}`,
-          )
-        : null,
     );
   }
 
@@ -578,8 +487,8 @@ class MemoryMap {
    * @param {number} dy
    */
   moveReticle(dx, dy) {
-    if (this.isInList) {
-      if (dy) this.members.step(dy);
+    if (this.lasso.hasFocus) {
+      if (dy) this.lasso.members.step(dy);
       return;
     }
     if (!this.points.count) return;
@@ -675,7 +584,6 @@ class MemoryMap {
     this.parts.lassoButton.setAttribute("aria-pressed", "false");
     this.canvas.place.classList.remove("lassoing");
     this.chosen = this.points.inside(line).filter((at) => this.points.data[4 * at + 3] !== 0);
-    this.isListed = false;
     if (!this.chosen.length) {
       this.clearLasso();
       return this.page.toast("No point is in the lasso");
@@ -690,165 +598,16 @@ class MemoryMap {
     this.parts.lassoButton.setAttribute("aria-pressed", "false");
     this.canvas.line = [];
     this.chosen = [];
-    this.isListed = false;
     this.paint();
     this.drawLasso();
   }
 
   drawLasso() {
-    delete this.keys.g;
-    delete this.keys.m;
-    if (!this.chosen.length) return fill(this.parts.lasso);
-    const number = this.chosen.length;
-    /** @type {Map<number, number>} */
-    const sums = new Map();
-    for (const at of this.chosen) sums.set(this.colours.ownOf[at], (sums.get(this.colours.ownOf[at]) ?? 0) + 1);
-    const parts = [...sums]
-      .sort((one, other) => other[1] - one[1])
-      .map(([own, sum]) => `${this.colours.categories[own].name} ${count(sum)}`);
-    const rest = parts.length > 3 ? ` · ${counted(parts.length - 3, "other")}` : "";
-    this.members = memoryList(this.page, "Memories in the lasso");
-    this.more = h("p", {});
-    this.actions = h(
-      "div",
-      { class: "actions" },
-      button("As a list", "Enter", () => this.list()),
+    const { categories, ownOf } = this.colours;
+    this.lasso.show(
+      this.chosen.map((at) => this.data?.ids[at] ?? ""),
+      this.chosen.map((at) => categories[ownOf[at]].name),
     );
-    if (!this.page.isReadOnly) {
-      this.keys.g = () => this.askTag();
-      this.keys.m = () => this.askMove();
-      this.actions.append(
-        button("Tag…", "g", () => this.askTag()),
-        button("Move…", "m", () => this.askMove()),
-      );
-    }
-    fill(
-      this.parts.lasso,
-      h(
-        "div",
-        { class: "row" },
-        h("h2", { class: "pane-title grow" }, `${count(number)} in the lasso`),
-        button("Clear", "Esc", () => this.clearLasso(), { class: "plain" }),
-      ),
-      h("p", { class: "meta" }, parts.slice(0, 3).join(" · "), rest),
-      this.actions,
-      this.members.list,
-      this.more,
-    );
-    void this.readMembers(5);
-  }
-
-  list() {
-    this.isListed = true;
-    void this.readMembers(LISTED).then(() => {
-      this.members.list.focus();
-      this.members.step(0);
-    });
-  }
-
-  /** @param {number} number more of them */
-  async readMembers(number) {
-    const { list } = this.members;
-    const from = list.childElementCount;
-    const ids = this.chosen.slice(from, from + number).map((at) => this.data?.ids[at] ?? "");
-    try {
-      const memories = await this.sayers.read(ids);
-      if (list !== this.members.list || list.childElementCount !== from) return;
-      list.append(...memories.map((memory) => plainRow(memory)));
-      this.members.keep();
-      const left = this.chosen.length - list.childElementCount;
-      fill(
-        this.more,
-        left > 0 ? button(`${count(left)} more`, "", () => void this.readMembers(LISTED), { class: "plain" }) : null,
-      );
-    } catch (error) {
-      this.page.fail(error);
-    }
-  }
-
-  askTag() {
-    const field = h("input", { type: "text", "aria-label": "Tag for all of them", placeholder: "tag", dir: "auto" });
-    this.askOnce(field, "Tag", () => {
-      const tag = field.value.trim().replace(/^#/, "");
-      if (tag) void this.writeAll((memory) => tagged(memory, tag), `tagged #${tag}`);
-    });
-  }
-
-  askMove() {
-    const option = (/** @type {string} */ value, /** @type {string} */ name) =>
-      h("option", { value, dir: "auto" }, name);
-    const field = h("select", { "aria-label": "Where all of them are to go" }, [
-      ...LAYERS.map((layer) => option(`layer ${layer}`, `to ${layer}`)),
-      option("archived", "to the archive"),
-      ...Object.keys(this.page.status?.namespaces ?? {})
-        .sort()
-        .map((name) => option(`namespace ${name}`, `to namespace ${name}`)),
-    ]);
-    this.askOnce(field, "Move", () => {
-      const [kind, ...rest] = field.value.split(" ");
-      const to = kind === "archived" ? { archived: true } : { [kind]: rest.join(" ") };
-      void this.writeAll((memory) => moved(memory, to), `moved ${field.selectedOptions[0].text}`);
-    });
-  }
-
-  /**
-   * @param {HTMLInputElement | HTMLSelectElement} field
-   * @param {string} verb
-   * @param {() => void} act
-   */
-  askOnce(field, verb, act) {
-    this.parts.lasso.querySelector(".prompt")?.remove();
-    const form = h(
-      "form",
-      {
-        class: "prompt row",
-        on: {
-          submit: (/** @type {Event} */ event) => {
-            event.preventDefault();
-            form.remove();
-            act();
-          },
-        },
-      },
-      h("span", { class: "grow" }, field),
-      h("button", { class: "primary" }, `${verb} ${count(Math.min(WRITTEN_MAX, this.chosen.length))}`),
-    );
-    this.actions.after(form);
-    field.focus();
-  }
-
-  /**
-   * Change all that are chosen, and say how many; one undo takes all back.
-   * @param {(memory: Memory) => Promise<number | null>} write returns the number of the change, if there is one
-   * @param {string} done
-   */
-  async writeAll(write, done) {
-    const ids = this.chosen.slice(0, WRITTEN_MAX).map((at) => this.data?.ids[at] ?? "");
-    const progress = h("p", { class: "meta", role: "status" });
-    fill(this.actions, progress);
-    let reached = 0;
-    await this.page.write(async () => {
-      ids.forEach((id) => this.sayers.known.delete(id));
-      const memories = await this.sayers.read(ids);
-      /** @type {number[]} */
-      const seqs = [];
-      const failed = await together(memories, async (memory) => {
-        reached += 1;
-        progress.textContent = `${count(reached)} of ${count(memories.length)} …`;
-        const seq = await write(memory);
-        if (seq) seqs.push(seq);
-      });
-      const left = this.chosen.length - ids.length;
-      return {
-        text: `${memoriesText(seqs.length)} ${done}${failed.length ? `; ${count(failed.length)} could not be: ${failed[0]}` : ""}${left > 0 ? `; ${count(left)} were left, ${count(WRITTEN_MAX)} at once are the most` : ""}`,
-        undo: seqs.length
-          ? async () => {
-              for (const seq of seqs.sort((one, other) => other - one)) await call("POST /v1/undo", { seq });
-            }
-          : null,
-      };
-    });
-    this.drawLasso();
   }
 
   // The same as a table
@@ -858,51 +617,7 @@ class MemoryMap {
     this.parts.table.hidden = !this.isTable;
     this.canvas.place.hidden = this.isTable;
     this.parts.tableButton.firstChild?.replaceWith(this.isTable ? "as a picture" : "as a table");
-    if (!this.isTable) return;
-    const groups = colouring(this.data.known, "topic", this.roots);
-    /** @type {number[][]} */
-    const members = groups.categories.map(() => []);
-    groups.ownOf.forEach((own, at) => members[own].push(at));
-    const places = members.map((points) => this.points.place(points));
-    const rows = groups.categories.map((each, own) => {
-      const near = groups.categories
-        .map((_, other) => other)
-        .filter((other) => other !== own && groups.categories[other].key)
-        .sort(
-          (one, other) =>
-            Math.hypot(places[one].x - places[own].x, places[one].y - places[own].y) -
-            Math.hypot(places[other].x - places[own].x, places[other].y - places[own].y),
-        );
-      return h(
-        "tr",
-        {},
-        h("td", { dir: "auto" }, each.name),
-        h("td", { class: "number", "data-label": "memories" }, count(each.count)),
-        h(
-          "td",
-          { "data-label": "beside" },
-          each.key
-            ? near
-                .slice(0, 3)
-                .map((other) => groups.categories[other].name)
-                .join(" · ")
-            : "everywhere",
-        ),
-      );
-    });
-    fill(
-      this.parts.table,
-      h(
-        "table",
-        {},
-        h(
-          "thead",
-          {},
-          h("tr", {}, h("th", {}, "topic"), h("th", { class: "number" }, "memories"), h("th", {}, "beside it")),
-        ),
-        h("tbody", {}, rows),
-      ),
-    );
+    if (this.isTable) fill(this.parts.table, topicTable(colouring(this.data.known, "topic", this.roots), this.points));
   }
 }
 

@@ -3,35 +3,27 @@
 import { ApiError, call } from "../api.js";
 import { asOfSlider } from "../as_of.js";
 import { Chips } from "../chips.js";
-import { count, counted, day, duration, memories as memoriesText, signed } from "../format.js";
+import { count, counted, day, duration, memories as memoriesText } from "../format.js";
 import { button, fill, h, memoryText } from "../html.js";
 import { excerpt, memoryList, memoryRow, metaLine } from "../memory.js";
 import { difference } from "../diff.js";
+import { emptyState, commandLine, failure, firstSteps, News } from "../part.js";
+import { bars, funnel, GROUPS, groupsOf, scoreWords, sentence, whyBars } from "./search/why.js";
 
 /** @typedef {import("../app.js").Page} Page */
 /** @typedef {import("../app.js").Route} Route */
 /** @typedef {import("../../api_types").RecallAnswer} RecallAnswer */
 /** @typedef {import("../../api_types").RecallRequest} RecallRequest */
 /** @typedef {import("../../api_types").RecalledMemory} Hit */
-/** @typedef {import("../../api_types").CandidateTrace} Candidate */
 
 const QUIET_MS = 60; // after the last key, until the memory is asked
+const WHY_MS = 120; // after the hits, until their reasons are read: they are ten times as large
 const ANSWER_MS = 400; // until it is asked for an answer in sentences
 const ANSWER_WORDS = 3; // a question of fewer is not answered by itself
 const HITS = 20;
 const SLOW_MS = 300;
 const HITS_ALWAYS = 3; // are shown however little they have to do with the question
 const FAINT = 0.05; // hits with less are shown when they are asked for
-export const GROUPS = /** @type {const} */ (["word", "sense", "text", "near", "time"]);
-/** @type {Record<typeof GROUPS[number], string>} */
-const GROUP_WORDS = {
-  word: "in common",
-  sense: "close in meaning",
-  text: "reads like an answer",
-  near: "what is next to it",
-  time: "newer or older",
-};
-
 /** @type {import("../app.js").View} */
 export default {
   title: "Search",
@@ -52,11 +44,13 @@ class Search {
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.whyTimer = undefined;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.answerTimer = undefined;
     this.askedFor = "";
     this.drawnFor = ""; // what the hits on the screen were asked for
     this.typedQuery = ""; // what stands in the field; an address that says something else has come from elsewhere
-    this.newCount = 0;
+    this.news = new News(() => void this.ask());
     this.field = h("input", {
       type: "search",
       placeholder: "Search your memory",
@@ -157,16 +151,12 @@ class Search {
   }
 
   leave() {
-    clearTimeout(this.timer);
-    clearTimeout(this.answerTimer);
-    this.asking?.abort();
+    this.stop();
   }
 
   /** @param {string} name */
   heard(name) {
-    if (name !== "change") return;
-    this.newCount += 1;
-    this.drawSummary();
+    if (name === "change") this.news.add(1);
   }
 
   typed() {
@@ -196,7 +186,6 @@ class Search {
       top_k: HITS,
       token_budget: null,
       namespace: this.page.namespace,
-      explain: true,
       highlight: true,
       dry: true,
       ...this.chips.filters(),
@@ -204,15 +193,21 @@ class Search {
     };
   }
 
-  async ask() {
-    clearTimeout(this.timer);
-    clearTimeout(this.answerTimer);
+  /** End what is asked. */
+  stop() {
+    for (const each of [this.timer, this.whyTimer, this.answerTimer]) clearTimeout(each);
     this.asking?.abort();
-    this.newCount = 0;
+  }
+
+  async ask() {
+    this.stop();
+    this.news.clear();
     const request = this.request();
     this.drawBanner();
     fill(this.sentences);
-    if (!request.query.trim()) return this.drawBeginning();
+    this.sentences.hidden = !request.query.trim();
+    this.summary.classList.toggle("plain-head", this.sentences.hidden);
+    if (this.sentences.hidden) return this.drawBeginning();
     const asking = new AbortController();
     this.asking = asking;
     const began = performance.now();
@@ -220,10 +215,13 @@ class Search {
       this.took.textContent = `reading ${memoriesText(this.page.status?.memories ?? 0)} …`;
     }, SLOW_MS);
     try {
-      const answer = await call("POST /v1/recall", request, { signal: asking.signal });
-      this.answer = answer;
+      this.answer = await call("POST /v1/recall", request, { signal: asking.signal });
+      clearTimeout(slow);
       this.took.textContent = duration((performance.now() - began) / 1000);
-      this.drawHits();
+      if (this.answer.memories.length) {
+        this.drawHits();
+        this.whyTimer = setTimeout(() => void this.explain(request, asking), WHY_MS);
+      } else await this.explain(request, asking);
       if (request.query.trim().split(/\s+/).length >= ANSWER_WORDS && !request.as_of) {
         this.answerTimer = setTimeout(() => void this.answerNow(), ANSWER_MS);
       }
@@ -236,15 +234,30 @@ class Search {
       fill(this.summary);
       fill(
         this.hits.list,
-        h(
-          "div",
-          { class: "empty" },
-          h("p", {}, `⚠ ${error.message}`),
-          button("Again", "", () => void this.ask()),
-        ),
+        failure(error.message, () => void this.ask()),
       );
     } finally {
       clearTimeout(slow);
+    }
+  }
+
+  /**
+   * Read why the hits are where they are, and draw it where its place is kept.
+   * @param {RecallRequest} request
+   * @param {AbortController} asking
+   */
+  async explain(request, asking) {
+    try {
+      const asked = { ...request, highlight: false, explain: true };
+      const { trace } = await call("POST /v1/recall", asked, { signal: asking.signal });
+      if (asking.signal.aborted || !this.answer) return;
+      this.answer = { ...this.answer, trace };
+      if (this.answer.memories.length) this.drawBars();
+      else this.drawHits();
+      this.drawWhy();
+      this.page.card?.drawWhy();
+    } catch (error) {
+      this.page.fail(error);
     }
   }
 
@@ -344,6 +357,7 @@ class Search {
       fill(
         this.summary,
         h("span", { class: "meta" }, `The last of ${memoriesText(total)}, by the time when they happened`),
+        this.news.place,
       );
       fill(
         this.hits.list,
@@ -358,22 +372,13 @@ class Search {
 
   drawEmptyStore() {
     fill(this.summary);
-    const step = (/** @type {string} */ text, /** @type {string} */ command) =>
-      h("li", {}, h("p", {}, text), h("pre", {}, h("code", {}, command)));
     fill(
       this.hits.list,
-      h(
-        "div",
-        { class: "empty" },
-        h("h2", {}, "There is no memory yet"),
-        h("p", {}, "Nothing was remembered in this store. Three ways to begin:"),
-        h(
-          "ol",
-          {},
-          step("Have a folder of notes remembered, and every change of it:", "mnemo notes add ~/notes"),
-          step("Remember one thing:", "mnemo add 'The spare key is with Ines.'"),
-          step("Let your agents remember:", "mnemo setup claude-code"),
-        ),
+      emptyState(
+        "There is no memory yet",
+        "Nothing was remembered in this store. Three ways to begin:",
+        ...firstSteps(),
+        commandLine("Let your agents remember:", "mnemo setup claude-code"),
       ),
     );
   }
@@ -393,7 +398,7 @@ class Search {
         answer.total > answer.memories.length ? h("span", { class: "meta" }, ` of ${count(answer.total)} found`) : "",
         answer.abstained ? h("span", { class: "meta" }, " · none is close enough to be an answer") : "",
         answer.time?.text ? h("span", { class: "meta" }, ` · ${answer.time.text}`) : "",
-        this.newCount ? button(`${this.newCount} new`, ".", () => void this.ask(), { class: "new" }) : null,
+        this.news.place,
       ),
       h(
         "span",
@@ -406,11 +411,6 @@ class Search {
 
   drawHits() {
     const answer = /** @type {RecallAnswer} */ (this.answer);
-    const candidates = new Map(answer.trace?.candidates.map((each) => [each.id, each]));
-    const scale = Math.max(
-      0.01,
-      ...[...candidates.values()].flatMap((each) => GROUPS.map((name) => Math.abs(groupsOf(each)?.[name] ?? 0))),
-    );
     this.drawSummary();
     if (!answer.memories.length) {
       fill(this.hits.list, this.noHit(answer));
@@ -445,7 +445,7 @@ class Search {
           metaLine(hit, { date }),
           hit.others ? h("span", { class: "meta" }, `and ${counted(hit.others, "passage")} of the same note`) : null,
         ),
-        hit.was ? h("span", { class: "bars" }) : bars(candidates.get(hit.id), scale),
+        h("span", { class: "bars" }),
         h("span", { class: "score" }, hit.was ? "" : hit.score.toFixed(2)),
       );
     });
@@ -455,6 +455,17 @@ class Search {
     this.hits.keep(this.drawnFor !== this.askedFor);
     this.drawnFor = this.askedFor;
     if (isCompared) void this.compareWithNow(answer);
+  }
+
+  /** Draw the bars of the hits, all on one scale. */
+  drawBars() {
+    const candidates = this.answer?.trace?.candidates ?? [];
+    const sums = candidates.flatMap((each) => GROUPS.map((name) => Math.abs(groupsOf(each)?.[name] ?? 0)));
+    const scale = Math.max(0.01, ...sums);
+    for (const each of candidates) {
+      const row = this.hits.list.querySelector(`[data-id="${each.id}"]:not(.was) .bars`);
+      row?.replaceWith(bars(each, scale));
+    }
   }
 
   /**
@@ -504,7 +515,8 @@ class Search {
   drawWhy() {
     const id = this.hits.current();
     const reasons = id ? this.why(id) : [];
-    if (!reasons.length || !this.answer) return fill(this.side);
+    if (!this.answer?.trace) return; // they are being read, and the old ones stay until then
+    if (!reasons.length) return fill(this.side);
     const funnelPart = h("section", {}, h("h3", {}, "How the list came to be"), funnel(this.answer));
     fill(this.side, ...reasons, funnelPart, this.otherMemory());
   }
@@ -530,7 +542,7 @@ class Search {
     return [
       h("h2", {}, above ? `Hit ${index + 1}, against hit ${index}` : `Hit ${index + 1}`),
       h("p", {}, scoreWords(answer.ranker, hit.score), mine.why.length ? h("b", {}, ` ${sentence(mine.why)}`) : null),
-      this.whyBars(mine, other, index, hit.score, above?.score),
+      whyBars(mine, other, index, hit.score, above?.score),
       h(
         "section",
         {},
@@ -544,62 +556,6 @@ class Search {
         ),
       ),
     ];
-  }
-
-  /**
-   * @param {Candidate} mine
-   * @param {Candidate | undefined} other
-   * @param {number} index
-   * @param {number} score
-   * @param {number | undefined} otherScore
-   */
-  whyBars(mine, other, index, score, otherScore) {
-    const own = groupsOf(mine);
-    if (!own) return h("p", { class: "meta" }, "The shares of this ranker are not summed by kind.");
-    const theirs = other ? groupsOf(other) : null;
-    const scale = Math.max(
-      0.01,
-      ...GROUPS.flatMap((name) => [Math.abs(own[name] ?? 0), Math.abs(theirs?.[name] ?? 0)]),
-    );
-    const total = (/** @type {Partial<Record<string, number | null>>} */ groups) =>
-      GROUPS.reduce((sum, name) => sum + (groups[name] ?? 0), 0);
-    return h(
-      "section",
-      { class: "why-bars" },
-      GROUPS.map((name) => {
-        const value = own[name];
-        const tick = theirs?.[name];
-        return h(
-          "div",
-          { class: "why-bar" },
-          h("span", {}, name, h("span", { class: "meta" }, ` ${GROUP_WORDS[name]}`)),
-          h(
-            "span",
-            { class: "axis" },
-            value === null || value === undefined ? null : half(value / scale),
-            tick === null || tick === undefined
-              ? null
-              : h("i", { class: "tick", style: { "inset-inline-start": `${50 + (50 * tick) / scale}%` } }),
-          ),
-          h("span", { class: "value" }, value === null || value === undefined ? "–" : signed(value)),
-        );
-      }),
-      h(
-        "div",
-        { class: "why-bar" },
-        h("span", {}, "all together"),
-        h("span", { class: "legend" }, `▮ hit ${index + 1}`, theirs ? ` ❘ hit ${index}` : ""),
-        h("span", { class: "value" }, h("b", {}, signed(total(own)))),
-      ),
-      h(
-        "p",
-        { class: "meta" },
-        `${signed(total(own))} makes a score of ${score.toFixed(2)}`,
-        theirs && otherScore !== undefined
-          ? `; hit ${index} has ${signed(total(theirs))}, which makes ${otherScore.toFixed(2)}.`
-          : ".",
-      ),
-    );
   }
 
   otherMemory() {
@@ -632,100 +588,4 @@ class Search {
     };
     return h("section", {}, h("h3", {}, "Why is another not here?"), h("form", { on: { submit: ask } }, field), place);
   }
-}
-
-/**
- * The contributions in five groups, where the daemon has summed them.
- * @param {Candidate} candidate
- * @returns {Partial<Record<string, number | null>> | null}
- */
-function groupsOf(candidate) {
-  return /** @type {any} */ (candidate).groups ?? null;
-}
-
-/**
- * @param {Candidate | undefined} candidate
- * @param {number} scale
- */
-function bars(candidate, scale) {
-  const groups = candidate && groupsOf(candidate);
-  if (!groups) return h("span", { class: "bars" });
-  const words = GROUPS.map(
-    (name) =>
-      `${name} ${groups[name] === null || groups[name] === undefined ? "not known" : signed(groups[name] ?? 0)}`,
-  ).join(", ");
-  return h(
-    "span",
-    { class: "bars", role: "img", "aria-label": words, title: words },
-    GROUPS.map((name) => {
-      const value = groups[name];
-      if (value === null || value === undefined) return h("span", { class: "unknown" }, "–");
-      const share = Math.min(1, Math.abs(value) / scale);
-      return h(
-        "span",
-        {},
-        h("i", { class: value < 0 ? "down" : "up", style: { height: `${Math.max(1, Math.round(13 * share))}px` } }),
-      );
-    }),
-  );
-}
-
-/** @param {number} share from -1 to 1 */
-function half(share) {
-  const width = `${50 * Math.min(1, Math.abs(share))}%`;
-  return h("i", {
-    class: share < 0 ? "down" : "up",
-    style: { [share < 0 ? "inset-inline-end" : "inset-inline-start"]: "50%", width },
-  });
-}
-
-/**
- * Say what a score means.
- * @param {string} ranker
- * @param {number} score
- */
-function scoreWords(ranker, score) {
-  if (ranker === "words") return `${Math.round(100 * score)}% of the question is in it.`;
-  if (ranker !== "auto") return `A score of ${score.toFixed(2)} by the ranker ${ranker}.`;
-  const shares = /** @type {[number, string][]} */ ([
-    [0.9, "Nine in ten"],
-    [0.75, "Three in four"],
-    [0.6, "Two in three"],
-    [0.42, "Nearly one in two"],
-    [0.28, "One in three"],
-    [0.15, "One in five"],
-    [0.07, "One in ten"],
-  ]);
-  const share = shares.find(([least]) => score >= least)?.[1] ?? "Hardly any";
-  return `${share} hits with ${score.toFixed(2)} answer the question.`;
-}
-
-/** @param {string[]} reasons */
-const sentence = (reasons) => `${reasons.join(", ").replace(/^./, (first) => first.toUpperCase())}.`;
-
-/** @param {RecallAnswer} answer */
-function funnel(answer) {
-  const trace = /** @type {import("../../api_types").RecallTrace} */ (answer.trace);
-  const found = Object.fromEntries(trace.channels.map((each) => [each.name, each.found]));
-  /** @type {[string, string][]} */
-  const rows = [
-    ["memories", count(trace.memories)],
-    ...trace.left_out
-      .filter((each) => each.count)
-      .map((each) => /** @type {[string, string]} */ ([`left out: ${each.reason}`, count(-each.count)])),
-    ["in question", count(trace.in_question)],
-    [
-      "found by words · by meaning",
-      `${count(found.words ?? 0)} · ${found.vectors === undefined ? "–" : count(found.vectors)}`,
-    ],
-    ...Object.entries(trace.dropped).map(
-      ([reason, number]) => /** @type {[string, string]} */ ([reason.replaceAll("_", " "), count(-number)]),
-    ),
-    ["shown", count(answer.memories.length)],
-  ];
-  return h(
-    "dl",
-    { class: "funnel" },
-    rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))),
-  );
 }

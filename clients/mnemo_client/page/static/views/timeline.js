@@ -1,7 +1,7 @@
 // What happened when: a year as a calendar of days, then the day in order of time.
 
 import { ApiError, call } from "../api.js";
-import { barRows, emptyState, saySlow, segments, withTable } from "../controls.js";
+import { barRows, segments, withTable } from "../controls.js";
 import { groupRow, grouped, hoursPicture, inTime, itemRow, sourcesOf } from "../day_rows.js";
 import {
   count,
@@ -15,6 +15,7 @@ import {
 } from "../format.js";
 import { button, fill, h, memoryText } from "../html.js";
 import { memoryList } from "../memory.js";
+import { emptyState, firstSteps, ifKnown, News, readInto, stopReading } from "../part.js";
 
 /** @typedef {import("../app.js").Page} Page */
 /** @typedef {import("../app.js").Route} Route */
@@ -67,14 +68,9 @@ class Timeline {
     this.answer = null;
     this.shownYear = "";
     this.shownDay = "";
-    this.newCount = 0;
-    this.newPlace = h("span", {});
+    this.news = new News(() => this.refresh());
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
-    /** @type {AbortController | null} */
-    this.readingYear = null;
-    /** @type {AbortController | null} */
-    this.readingDay = null;
     this.yearPlace = h("span", { class: "year" });
     this.choice = segments(
       "By which time",
@@ -160,15 +156,15 @@ class Timeline {
   }
 
   refresh() {
-    this.newCount = 0;
+    this.news.clear();
     void this.readYear(this.shownYear);
     void this.readDay();
   }
 
   leave() {
     clearTimeout(this.timer);
-    this.readingYear?.abort();
-    this.readingDay?.abort();
+    stopReading(this.rest);
+    stopReading(this.hits.list);
   }
 
   back() {
@@ -179,9 +175,7 @@ class Timeline {
 
   /** @param {string} name */
   heard(name) {
-    if (name !== "change") return;
-    this.newCount += 1;
-    this.drawNew();
+    if (name === "change") this.news.add(1);
   }
 
   // Moving
@@ -258,39 +252,23 @@ class Timeline {
   /** @param {string} shown */
   async readYear(shown) {
     this.shownYear = shown;
-    this.readingYear?.abort();
-    const reading = new AbortController();
-    this.readingYear = reading;
     const year = this.year;
+    const [since, until] = [new Date(year, 0, 1).getTime(), new Date(year + 1, 0, 1).getTime()];
     this.drawYearChoice();
-    const spoken = saySlow(this.calendar, `counting the memories of ${year} …`);
-    try {
-      this.answer = await this.count(new Date(year, 0, 1).getTime(), new Date(year + 1, 0, 1).getTime(), {
-        signal: reading.signal,
-      });
-      this.counts = new Map(this.answer.buckets.map((each) => [isoDay(each.since), each.count]));
-    } catch (error) {
-      if (error instanceof DOMException) return;
-      if (!(error instanceof ApiError)) throw error;
-      if (error.isGone) return this.page.noteDaemon(false);
-      this.answer = null;
-      this.counts = new Map();
-      fill(
-        this.foot,
-        h(
-          "p",
-          { class: "meta" },
-          error.status === 404
-            ? "The daemon is older than this page and cannot count by days; end it with mnemo down, and start it again."
-            : `⚠ ${error.message}`,
-        ),
-      );
-    } finally {
-      spoken();
-    }
-    this.drawYearChoice();
-    this.drawCalendar();
-    this.table.draw();
+    await readInto(
+      this.page,
+      this.rest,
+      (signal) => this.count(since, until, { signal }),
+      (answer) => {
+        this.answer = answer;
+        this.counts = new Map(answer.buckets.map((each) => [isoDay(each.since), each.count]));
+        this.drawYearChoice();
+        this.drawCalendar();
+        this.table.draw();
+        return answer.buckets.length ? null : this.emptyYear(answer);
+      },
+      `counting the memories of ${year}`,
+    );
   }
 
   drawYearChoice() {
@@ -407,7 +385,6 @@ class Timeline {
         names.map((name, index) => h("span", {}, h("i", { class: `r${index}` }), ` ${name}`)),
       ),
     );
-    fill(this.rest, full ? null : this.emptyYear(answer));
   }
 
   /** @param {TimelineAnswer} answer */
@@ -416,10 +393,7 @@ class Timeline {
       return emptyState(
         "There is no memory yet",
         `Nothing ${EMPTY_WORDS[this.by]} in this store${this.page.oneNamespace ? `, in namespace ${this.page.namespace}` : ""}: a calendar has nothing to show.`,
-        [
-          ["Have a folder of notes remembered:", "mnemo notes add ~/notes"],
-          ["Remember one thing:", "mnemo add 'The spare key is with Ines.'"],
-        ],
+        ...firstSteps(),
       );
     }
     const isBefore = new Date(answer.first).getFullYear() > this.year;
@@ -473,37 +447,26 @@ class Timeline {
   // The day
 
   async readDay() {
-    this.readingDay?.abort();
-    const reading = new AbortController();
-    this.readingDay = reading;
     const { day, by } = this;
-    const spoken = saySlow(this.hits.list, "reading the day …");
-    try {
-      const [items, counted] = await Promise.all([
-        by === "event" ? this.happened(day, reading.signal) : this.changed(day, by, reading.signal),
-        this.count(day, plusDays(day, 1), { step: "hour", signal: reading.signal }).catch((error) => {
-          if (error instanceof ApiError && error.status === 404) return null;
-          throw error;
-        }),
-      ]);
-      this.drawDay(items, counted);
-      void this.drawSide(counted, reading.signal);
-    } catch (error) {
-      if (error instanceof DOMException) return;
-      if (!(error instanceof ApiError)) throw error;
-      if (error.isGone) return this.page.noteDaemon(false); // the old day stays
-      fill(
-        this.hits.list,
-        h(
-          "div",
-          { class: "empty" },
-          h("p", {}, `⚠ ${error.message}`),
-          button("Again", "", () => void this.readDay()),
-        ),
-      );
-    } finally {
-      spoken();
-    }
+    /** @type {AbortSignal} */
+    let reading;
+    await readInto(
+      this.page,
+      this.hits.list,
+      (signal) => {
+        reading = signal;
+        return Promise.all([
+          by === "event" ? this.happened(day, signal) : this.changed(day, by, signal),
+          ifKnown(this.count(day, plusDays(day, 1), { step: "hour", signal })),
+        ]);
+      },
+      ([items, counts]) => {
+        void this.drawSide(counts, reading);
+        return this.dayRows(items, counts);
+      },
+      "reading the day",
+    );
+    this.hits.keep();
   }
 
   /**
@@ -553,13 +516,12 @@ class Timeline {
    * @param {Item[]} items
    * @param {TimelineAnswer | null} counts
    */
-  drawDay(items, counts) {
+  dayRows(items, counts) {
     const total = Math.max(items.length, counts?.total ?? 0);
     const today = startOfDay(Date.now());
     const ago = Math.round((today - this.day) / DAY_MS);
     const when = ago === 0 ? "today" : ago === 1 ? "yesterday" : `${duration(ago * (DAY_MS / 1000))} ago`;
     const what = this.by === "changed" ? counted(total, "change") : memoriesText(total);
-    this.newPlace = h("span", {});
     fill(
       this.head,
       h("h2", { class: "day-title" }, LONG_DAY.format(this.day)),
@@ -568,35 +530,18 @@ class Timeline {
         { class: "meta" },
         total ? `${total > items.length ? `the ${count(items.length)} stored last of ${what}` : what} · ${when}` : when,
       ),
-      this.newPlace,
+      this.news.place,
       h("span", { class: "grow" }),
       button("Day before", "[", () => void this.moveToFull(-1)),
       button("Day after", "]", () => void this.moveToFull(1)),
     );
-    this.drawNew();
-    if (!items.length) {
-      fill(
-        this.hits.list,
-        h(
+    return items.length
+      ? grouped(items).map((group) => (group.length === 1 ? itemRow(group[0]) : groupRow(group)))
+      : h(
           "p",
           { class: "meta day-empty" },
           `Nothing ${EMPTY_WORDS[this.by]} on this day. The nearest days with something are behind [ and ].`,
-        ),
-      );
-      return;
-    }
-    fill(
-      this.hits.list,
-      grouped(items).map((group) => (group.length === 1 ? itemRow(group[0]) : groupRow(group))),
-    );
-    this.hits.keep();
-  }
-
-  drawNew() {
-    fill(
-      this.newPlace,
-      this.newCount ? button(`${count(this.newCount)} new`, ".", () => this.refresh(), { class: "new" }) : null,
-    );
+        );
   }
 
   /** @param {HTMLElement} row */

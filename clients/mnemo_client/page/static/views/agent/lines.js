@@ -1,21 +1,16 @@
 // The text that an agent is given as a table of its lines, and what is below the cut.
 
 import { count, counted } from "../../format.js";
-import { button, h, memoryText } from "../../html.js";
-import { excerpt } from "../../memory.js";
+import { button, h } from "../../html.js";
+import { reasonWords } from "./sums.js";
 
-/** @typedef {import("../../app.js").Page} Page */
 /**
  * @typedef {{text: string, section: string, tokens: number, memory: string | null, more: string[],
  *   reason: string | null, weight: number | null, condensed: boolean}} Line
  */
 /** @typedef {{name: string, tokens: number, budget: number | null, left_out: Record<string, number>}} Section */
-/** @typedef {{lines: Line[], sections: Section[]}} Explained */
-/**
- * A text as it was given. `below`: what was found and is not in it.
- * @typedef {{text: string, explained: Explained, namespace: string, isPrompt: boolean, abstained: boolean,
- *   below: import("../../../api_types").RecalledMemory[]}} Given
- */
+/** @typedef {import("../../../api_types").TextExplanation} Explained */
+/** @typedef {{text: string, explained: Explained, namespace: string, isPrompt: boolean, abstained: boolean}} Given */
 
 const LINES_FIRST = 8; // of a section; the rest is folded
 
@@ -76,7 +71,10 @@ function lineRow(given, line, at, isHead) {
   const budget = section?.budget ? `${count(section.budget)} at most` : "";
   const overBudget = section?.left_out.over_budget ? `${count(section.left_out.over_budget)} did not fit` : "";
   const tokens = section ? section.tokens : line.tokens;
-  const weight = line.weight === null ? "" : ` · ${given.isPrompt ? "score" : "weight"} ${line.weight.toFixed(2)}`;
+  const weight =
+    line.weight === null || line.section === "preferences"
+      ? ""
+      : ` · ${given.isPrompt ? "score" : "weight"} ${line.weight.toFixed(2)}`;
   return h(
     "tr",
     {
@@ -100,32 +98,28 @@ function lineRow(given, line, at, isHead) {
 }
 
 /**
- * @param {Page} page
+ * Return what was found and is not given, each with its reason. The texts are filled in when they are read.
  * @param {Given} given
  */
-export function belowTheCut(page, given) {
-  if (!given.below.length) return null;
-  const text = (/** @type {Given["below"][number]} */ each) =>
-    each.tags.includes("sensitive")
-      ? excerpt(each)
-      : h(
-          "button",
-          {
-            type: "button",
-            class: "plain grow memory-link line-clamp",
-            on: { click: () => page.set({ id: each.id }) },
-          },
-          memoryText(each.best?.text ?? each.content),
-        );
+export function belowTheCut({ explained: { lines, below } }) {
+  if (!below.length) return null;
+  const last = lines.findLast((each) => each.section === "memories" && each.weight !== null)?.weight;
+  const words = last == null ? "nothing is given" : `the last that is given has ${last.toFixed(2)}`;
   return h(
     "section",
     { class: "below-cut" },
-    h("h2", {}, "the cut: what is below it is not given"),
+    h("h2", {}, `the cut: what is below it is not given; ${words}`),
     h(
       "ul",
       { class: "plain-list" },
-      given.below.map((each) =>
-        h("li", { class: "row" }, h("span", { class: "number" }, each.score.toFixed(2)), text(each)),
+      below.map((each, at) =>
+        h(
+          "li",
+          { class: "row below-row", tabindex: -1, "data-row": `below ${at}`, "data-id": each.id },
+          h("span", { class: "number" }, each.score.toFixed(2)),
+          h("span", { class: "grow line-clamp" }),
+          h("span", { class: "meta why" }, reasonWords(each.reason)),
+        ),
       ),
     ),
   );

@@ -34,7 +34,11 @@ const LEFT_OUT = {
   near_copy: "says the same as another",
   duplicate_content: "says the same as another",
   min_score: "score too low",
+  max_chars: "did not fit",
 };
+
+/** @param {string} reason why memories are left out of a text */
+export const reasonWords = (reason) => LEFT_OUT[reason] ?? reason.replaceAll("_", " ");
 
 /**
  * @param {Explained} explained
@@ -49,7 +53,7 @@ export function sumsOf(explained) {
   const left = new Map();
   for (const section of explained.sections) {
     for (const [reason, number] of Object.entries(section.left_out)) {
-      const words = LEFT_OUT[reason] ?? reason.replaceAll("_", " ");
+      const words = reasonWords(reason);
       left.set(words, (left.get(words) ?? 0) + number);
     }
   }

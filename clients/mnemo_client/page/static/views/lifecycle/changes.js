@@ -200,7 +200,12 @@ export class ChangesTab {
   /** @param {Change} change */
   member(change) {
     const { memory, before, after, how } = change;
-    const word = h("span", { class: `badge ${how === "trashed" || how === "dropped" ? "past" : ""}` }, WORDS[how]);
+    const isEdited = how === "added" && memory !== null && memory.version > 1; // it was added, and changed since
+    const word = h(
+      "span",
+      { class: `badge ${how === "trashed" || how === "dropped" ? "past" : ""}` },
+      isEdited ? "added, changed" : WORDS[how],
+    );
     if (!memory)
       return h("p", {}, word, h("span", { class: "meta" }, ` ${change.id.slice(0, 8)}: its text is gone for good`));
     const isSensitive = memory.tags.includes("sensitive");

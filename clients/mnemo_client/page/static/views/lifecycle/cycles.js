@@ -49,7 +49,6 @@ export function cycleRow(page, cycle) {
     h(
       "div",
       { class: "row" },
-      h("span", { class: "number epoch" }, count(cycle.epoch)),
       h("time", { class: "meta", datetime: new Date(cycle.started_at).toISOString() }, moment(cycle.started_at)),
       open,
       h("span", { class: "meta number" }, seconds(cycle)),
@@ -69,7 +68,7 @@ export function cycleRow(page, cycle) {
                     { cycle: cycle.id },
                     {
                       label: "Take the cycle back",
-                      done: `Cycle ${count(cycle.epoch)} was taken back`,
+                      done: `The cycle of ${moment(cycle.started_at)} was taken back`,
                     },
                   ),
                 { class: "plain undo" },
