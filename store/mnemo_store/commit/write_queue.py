@@ -29,10 +29,10 @@ class WriteResult(NamedTuple, Generic[T]):
     result: T
     what: str = ""  # the operation as a person names it: "add", "edit", "rm"
     group: str = ""  # marks writes that are undone together
+    vectors: Sequence["TextVectors"] = ()  # of texts that the changes store; they are not in the journal
     clock: int = 0  # ms: of a change that belongs behind what it follows from, or of another device; 0: now
     device: str = ""  # that made the change; "": this one
     origin: int = 0  # its number there
-    vectors: Sequence["TextVectors"] = ()  # of texts that the changes store; they are not in the journal
 
 
 class WriteReceipt(NamedTuple, Generic[T]):
