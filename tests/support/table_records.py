@@ -12,6 +12,7 @@ from mnemo_store.records import (
     DropMemory,
     PutMemory,
     PutMeta,
+    PutScore,
 )
 from mnemo_store.tables import EDGES, MEMORIES, TABLES, LoggedChange, StoredMemory, Table, drop_of, put_of
 from tests.support.samples import AT, sample_id, sample_memory
@@ -95,7 +96,10 @@ def _values(kind: Any, in_key: str | None = None) -> st.SearchStrategy[Any]:
 def changes_of(table: Table[Any]) -> st.SearchStrategy[Change]:
     """Changes that write and remove the records of a table. Versions and history entries come with memories."""
     if table.put in (None, PutMemory):
-        return st.one_of(memories.map(lambda memory: PutMemory(data=memory)), ids.map(lambda one: DropMemory(id=one)))
+        scores = st.builds(PutScore, id=ids, importance=st.floats(0, 1))
+        return st.one_of(
+            memories.map(lambda memory: PutMemory(data=memory)), scores, ids.map(lambda one: DropMemory(id=one))
+        )
     puts = records(table).map(lambda record: put_of(table, record))
     if table.drop is None:
         return puts

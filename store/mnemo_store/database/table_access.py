@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from mnemo_store import codec
 from mnemo_store.backend import READ_SLICE, Snapshot, StateWriter, found_by
 from mnemo_store.codec import seq_of
@@ -119,6 +121,10 @@ class TableWriter(TableSnapshot, StateWriter):
 
     def _version_value(self, value: bytes) -> bytes:
         return value[8:]
+
+    def _scored_value(self, value: bytes, importance: float) -> bytes:
+        memory = codec.decode_memory(value[8:])
+        return value[:8] + codec.encode(msgspec.structs.replace(memory, importance=importance))
 
     def _seq_of(self, value: bytes) -> int:
         return seq_of(value[:8])
