@@ -344,10 +344,11 @@ def test_notes_show_their_folders_and_the_skipped_files() -> None:
         reason="too few watches",
     )  # fmt: skip
     skipped = [SkippedFile(path="/h/ines/notes/a.bin", reason="binary")]
-    notes = NotesStatus(roots=[root], skipped=skipped, skipped_total=2)
+    notes = NotesStatus(roots=[root], skipped=skipped, skipped_total=2, by_words_only=1_200, seconds_left=119.0)
     assert notes_lines(notes, PLAIN, HERE, HOME) == [
         "~/notes  polling · 1 file · 2 passages · namespace default · 3 waiting",
         "  ! too few watches",
+        "1,200 passages found by words alone; by meaning too in about 2 min 0 s",
         "2 files skipped:",
         "  ~/notes/a.bin  binary",
         "  … and 1 more",

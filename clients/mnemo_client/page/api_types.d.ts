@@ -1253,6 +1253,8 @@ export interface NotesRootStatus {
 
 export interface NotesStatus {
   roots: (NotesRootStatus)[];
+  by_words_only: number;
+  seconds_left: number | null;
   skipped: (SkippedFile)[];
   skipped_total: number;
   skipped_by_reason: Record<string, number>;

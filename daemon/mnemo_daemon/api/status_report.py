@@ -24,6 +24,7 @@ from mnemo_client.protocol.status import (
     ViewStatus,
 )
 from mnemo_client.version import VERSION
+from mnemo_daemon.api.notes_routes import status_of_notes
 from mnemo_daemon.api.response_codec import cycle_view, view_status
 from mnemo_daemon.models.catalogue import ModelListing
 from mnemo_daemon.models.embedders.calibration import is_calibrated
@@ -157,7 +158,7 @@ class StatusReport:
         status.trash = self._trash_size()
         status.seq = seq
         status.views = self.view_statuses()
-        status.notes = services.notes.status()
+        status.notes = status_of_notes(services)
         status.threads = {
             each.name: ThreadStatus(
                 failing=each.is_failing, restarts=each.restarts, last_failure=each.last_failure or None,

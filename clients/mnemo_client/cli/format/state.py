@@ -199,6 +199,9 @@ def notes_lines(notes: NotesStatus, style: TextStyle, here: Path, home: Path) ->
         lines.append(f"{style.location(sanitize(short_path(root.path, here, home)))}  {style.dim(' · ').join(facts)}")
         if root.reason:
             lines.append(f"  {style.warn('!')} {sanitize(root.reason)}")
+    if notes.by_words_only:
+        left = f" in about {duration_text(notes.seconds_left + 1)}" if notes.seconds_left is not None else ""
+        lines.append(f"{plural(notes.by_words_only, 'passage')} found by words alone; by meaning too{left or ' later'}")
     if notes.skipped_total:
         lines.append(f"{plural(notes.skipped_total, 'file')} skipped:")
         counted = [[number_text(count), sanitize(why)] for why, count in notes.skipped_by_reason.items() if count > 1]

@@ -19,6 +19,7 @@ from concurrent.futures import Future
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mnemo_daemon.indexing.index import (
     INDEXED_CODES,
@@ -53,6 +54,7 @@ from mnemo_daemon.scheduler import JobState
 from mnemo_daemon.thread_supervision import ThreadReport, ThreadSupervisor, complete_future
 from mnemo_store.disk import Disk
 from mnemo_store.errors import ClosedStoreError, EmbeddingSpaceMismatch, IndexMismatch, StoreError
+from mnemo_store.indexes.vector_kernels import are_allowed
 from mnemo_store.indexes.vectors import VectorIndex
 from mnemo_store.maintenance.check import TableSource, YieldToQueries
 from mnemo_store.store import Commit, Store
@@ -215,6 +217,11 @@ class VectorIndexer:
         """Return whether the memory of that row id is found by its vector."""
         active = self._phase.active
         return active is not None and number in active.view
+
+    def count_found(self, mask: NDArray[np.bool_]) -> int:
+        """The number of memories in a mask, by row id, that are found by their vectors."""
+        active = self._phase.active
+        return 0 if active is None else int(np.count_nonzero(are_allowed(active.view.numbers(), mask)))
 
     def eligible(self) -> int:
         """Memories that belong into the view."""
