@@ -34,6 +34,7 @@ from mnemo_daemon.indexing.index import (
 )
 from mnemo_daemon.indexing.index_checks import vector_faults
 from mnemo_daemon.indexing.vectors.active_index import (
+    CENTROIDS_FILE,
     ActiveIndex,
     Centroids,
     GraphBuilder,
@@ -364,7 +365,7 @@ class VectorIndexer:
                 pass
         self._graph.abandon()
         if not self._save(unchanged_too=True):
-            for path in self._folder.glob("vectors*"):
+            for path in (*self._folder.glob("vectors*"), self._folder / CENTROIDS_FILE):
                 self._disk.unlink(path)
             self._saved.seq = 0
 
@@ -460,11 +461,12 @@ class VectorIndexer:
             return empty_index(embedder)
         states = self._views.attributes.column("state")
         there = np.isin(states, INDEXED_CODES)
+        index = ActiveIndex(view, embedder, Centroids.load(self._folder, view, meta))
         for number in view.numbers().tolist():
             if number >= len(there) or not there[number]:  # the columns may have fewer rows than the view
-                view.drop(number)
+                index.drop(number)
         self._seq = self._saved.seq = seq
-        return ActiveIndex(view, embedder, Centroids(view.numbers().tolist()))
+        return index
 
     def _drop_rows(self, target: ActiveIndex) -> None:
         dropped = self._inbox.dropped
@@ -531,7 +533,9 @@ class VectorIndexer:
         seq = self._seq
         with contextlib.suppress(StoreError):
             try:
-                phase.active.view.save(self._folder, position_of(self._store, seq), self._disk)
+                view, position = phase.active.view, position_of(self._store, seq)
+                view.save(self._folder, position, self._disk)
+                phase.active.centroids.save(self._folder, view, position, self._disk)
             except OSError as error:
                 log.warning("the vector view could not be saved: %s", error)
                 return False
