@@ -26,6 +26,7 @@ from mnemo_client.cli.format.state import (
     notes_lines,
     rate_text,
     remaining_work_lines,
+    size_lines,
     status_lines,
 )
 from mnemo_client.cli.format.units import duration_text, local_date, percent, short_path, size_text
@@ -336,6 +337,14 @@ def test_the_status_says_if_the_kernel_blocks_the_network() -> None:
         "network          not blocked: no such filter here"
     ]
     assert shown(None) == []
+
+
+def test_sizes_are_shown_the_largest_first() -> None:
+    now = status()
+    now.sizes = {"database/memories": 2_000_000, "database/trash": 0, "views/words.view": 3_000_000}
+    assert [line.split() for line in size_lines(now, PLAIN)] == [
+        ["3.0", "MB", "views/words.view"], ["2.0", "MB", "database/memories"],
+    ]  # fmt: skip
 
 
 def test_notes_show_their_folders_and_the_skipped_files() -> None:

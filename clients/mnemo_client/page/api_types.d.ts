@@ -1933,6 +1933,7 @@ export interface StatusAnswer {
   notes: NotesStatus;
   queue: Record<string, number>;
   disk: Record<string, number>;
+  sizes: Record<string, number>;
   memory_private_bytes: number;
   uptime_seconds: number;
   protocol: string;

@@ -116,6 +116,7 @@ class StatusAnswer(AnswerBody):
     queue: dict[str, int]  # writes; `vectors`: memories without one; `comparisons`: changes whose texts have their
     # vectors, and are not yet compared with earlier memories
     disk: dict[str, int]  # bytes by part, and free
+    sizes: dict[str, int] = {}  # bytes of tables and files: database/memories, journal/…, views/words.view
     memory_private_bytes: int = 0
     uptime_seconds: float = 0.0
     protocol: str = API_VERSION

@@ -33,6 +33,7 @@ from mnemo_daemon.server.network_filter import NetworkBlock
 from mnemo_daemon.services import Services
 from mnemo_daemon.thread_supervision import ThreadReport
 from mnemo_store.disk import file_size
+from mnemo_store.errors import StoreError
 from mnemo_store.records import STATES
 
 
@@ -174,7 +175,11 @@ class StatusReport:
         status.lifecycle = self._lifecycle()
         with contextlib.suppress(FileNotFoundError):  # removed under the daemon's feet, which `state` tells
             status.disk = services.store.disk_bytes()
-        status.disk = {**status.disk, "views": _folder_bytes(services.store.folder / "views")}
+        with contextlib.suppress(StoreError):  # a database that is being recovered, which `state` tells
+            status.sizes = services.store.part_bytes()
+        views = {path.name: file_size(path) for path in sorted((services.store.folder / "views").glob("*"))}
+        status.sizes |= {f"views/{name}": size for name, size in views.items()}
+        status.disk = {**status.disk, "views": sum(views.values())}
 
     def view_statuses(self) -> dict[str, ViewStatus]:
         """The state of each index, by its name."""
@@ -219,8 +224,3 @@ def _private_bytes() -> int:
     except OSError:
         return 0
     return 1024 * sum(int(kib) for kib in re.findall(r"^Private_Dirty:\s+(\d+) kB", text, re.MULTILINE))
-
-
-def _folder_bytes(folder: Path) -> int:
-    """Return the size of the files in a folder, without one that is being replaced."""
-    return sum(map(file_size, folder.glob("*")))

@@ -62,6 +62,12 @@ class TableSnapshot(Snapshot):
     def _row_count(self, table: str) -> int:
         return int(self._txn.stat(self._tables[table])["entries"])
 
+    def table_bytes(self) -> dict[str, int]:
+        """The bytes of the pages of each table."""
+        stats = {name: self._txn.stat(table) for name, table in self._tables.items()}
+        pages = ("branch_pages", "leaf_pages", "overflow_pages")
+        return {name: each["psize"] * sum(each[kind] for kind in pages) for name, each in stats.items()}
+
     # The rows as they are on the disk, for checks and repairs
 
     def row_count(self, table: str) -> int:

@@ -182,6 +182,12 @@ def _disk_text(disk: Mapping[str, int]) -> str:
     return " · ".join(parts + ([f"{size_text(disk['free'])} free"] if "free" in disk else []))
 
 
+def size_lines(status: StatusAnswer, style: TextStyle) -> list[str]:
+    """Return a table of what takes bytes on the disk, the largest first."""
+    sizes = sorted(((size, name) for name, size in status.sizes.items() if size), key=lambda row: (-row[0], row[1]))
+    return table([[size_text(size), sanitize(name)] for size, name in sizes], "  ", style.width)
+
+
 def notes_lines(notes: NotesStatus, style: TextStyle, here: Path, home: Path) -> list[str]:
     """Return the watched folders, then the skipped files with the reasons."""
     lines = []
