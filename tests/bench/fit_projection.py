@@ -26,7 +26,7 @@ from mnemo_core.retrieval.ranking import late_interaction
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, ModelManifest
 from mnemo_daemon.models.embedders import token_rows
 from mnemo_daemon.models.embedders.embedding import GraphEmbedder
-from mnemo_daemon.models.embedders.token_rows import ENTRIES, Codebook, Projection
+from mnemo_daemon.models.embedders.token_rows import ENTRIES, Codebook, Projection, part_widths
 from tests.bench.tables import show
 from tests.support import recall_sets
 
@@ -34,7 +34,6 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(mnemo_daemon.__file__).parent / "projections"
 DOCUMENTS = ("README.md", "clients/docs/*.md", "daemon/docs/*.md", "daemon/docs/adr/*.md", "store/docs/*.md")
 WIDTHS = (32, 48, 64, 96, 128)
-PARTS = 16  # of the codebook: bytes of a row
 TURNS_EVERY = 3  # of the turns for the codebook: enough tokens for its entries
 ROUNDS = 15  # of k-means
 SEED = 5
@@ -100,19 +99,22 @@ def fit(embedder: Hidden, dimensions: int) -> NDArray[np.float16]:
 
 
 def fit_codebook(embedder: Hidden, matrix: NDArray[np.float16]) -> NDArray[np.int8]:
-    """(PARTS, ENTRIES, dimensions of a part): the middles of the groups into which each part of the rows falls."""
+    """(ENTRIES, dimensions): for each part the middles of the groups into which that part of the rows falls."""
     turns = [turn.text for conversation in recall_sets.conversations() for turn in conversation.turns]
     return codebook_of(np.concatenate([_projected(embedder.whole(text).rows, matrix) for text in turns[::TURNS_EVERY]]))
 
 
 def codebook_of(rows: Floats) -> NDArray[np.int8]:
-    parts = rows.reshape(len(rows), PARTS, -1).transpose(1, 0, 2)
     chance = np.random.default_rng(SEED)
-    book = np.stack([_middles(np.ascontiguousarray(part), chance) for part in parts])
-    codes = late_interaction.quantize(book)
+    ends = np.cumsum(part_widths(rows.shape[1]))
+    parts = np.split(rows, ends[:-1], axis=1)
+    codes = late_interaction.quantize(
+        np.concatenate([_middles(np.ascontiguousarray(p), chance) for p in parts], axis=1)
+    )
     kept = Codebook(codes)
     back = kept.unpack(kept.pack(late_interaction.quantize(rows))) / np.float32(late_interaction.CODE_OF_ONE)
-    print(f"{len(rows)} tokens; {PARTS} bytes hold {1 - ((back - rows) ** 2).sum() / (rows**2).sum():.1%} of a row")
+    cosine = (back * rows).sum(axis=1).mean()
+    print(f"{len(rows)} tokens; {len(parts)} bytes give a row back with a mean cosine of {cosine:.3f}")
     return codes
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.retrieval.ranking import late_interaction
 from mnemo_core.retrieval.ranking.late_interaction import Codes
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.models.catalogue import ModelManifest
@@ -41,31 +42,47 @@ _CONTRACTED = lazy_pattern(r"['\u2019](?:s|ll|re|ve|d|m)\Z", re.IGNORECASE)
 
 
 class Codebook:
-    """The entries that stand for some dimensions of a row each, by their number."""
+    """The entries that stand for some dimensions of a row each, by their number.
+
+    The first dimensions of a projection say the most: of them, a part has two; of the others four.
+    """
 
     def __init__(self, entries: Codes) -> None:
-        """entries: (parts, ENTRIES, dimensions of a part), as `late_interaction.quantize` gives components."""
-        self.parts, _, self._width = entries.shape
-        self._entries = np.ascontiguousarray(entries)
-        whole = entries.astype(np.float32)
-        self._turned = np.ascontiguousarray(whole.transpose(0, 2, 1))
-        self._halves: Floats = (whole * whole).sum(axis=2)[:, None, :] / 2
-        self.digest = hashlib.sha256(self._entries.tobytes()).hexdigest()
+        """entries: (ENTRIES, dimensions), as `late_interaction.quantize` gives components; of each, the columns of a
+        part belong to that part."""
+        self.dimensions = entries.shape[1]
+        self.parts = len(part_widths(self.dimensions))
+        self.digest = hashlib.sha256(entries.tobytes()).hexdigest()
+        ends = np.cumsum(part_widths(self.dimensions)).tolist()
+        self._places = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+        self._entries = [np.ascontiguousarray(entries[:, place]) for place in self._places]
+        whole = [each.astype(np.float32) for each in self._entries]
+        self._turned = [np.ascontiguousarray(each.T) for each in whole]
+        self._squares = [(each * each).sum(axis=1) for each in whole]
 
     def pack(self, rows: Codes) -> Codes:
         """The number of the nearest entry for each part of each row: (n, parts)."""
-        parts = rows.reshape(len(rows), self.parts, self._width).transpose(1, 0, 2).astype(np.float32)
-        # Of |row - entry|², half, without what is the same for all entries. Whole numbers, which float32 has exactly.
-        nearest = (self._halves - parts @ self._turned).argmin(axis=2)
-        packed: Codes = nearest.T.astype(np.uint8).view(np.int8)
-        return np.ascontiguousarray(packed)
+        whole, packed = rows.astype(np.float32), np.empty((len(rows), self.parts), np.uint8)
+        for part, place in enumerate(self._places):
+            # Of |row - entry|², half, without what is the same for all entries: whole numbers, which float32 has.
+            packed[:, part] = (self._squares[part] / 2 - whole[:, place] @ self._turned[part]).argmin(axis=1)
+        return packed.view(np.int8)
 
     def unpack(self, packed: Codes) -> Codes:
-        """The entries for these numbers as rows: (n, dimensions)."""
-        places = packed.view(np.uint8) + np.arange(self.parts, dtype=np.int32) * ENTRIES
-        return (
-            self._entries.reshape(-1, self._width).take(places, axis=0).reshape(len(packed), self.parts * self._width)
-        )
+        """The entries for these numbers as rows of unit length: (n, dimensions)."""
+        numbers = packed.view(np.uint8)
+        rows, squares = np.empty((len(packed), self.dimensions), np.float32), np.zeros(len(packed), np.float32)
+        for part, place in enumerate(self._places):
+            rows[:, place] = self._entries[part].take(numbers[:, part], axis=0)
+            squares += self._squares[part].take(numbers[:, part])
+        lengths = np.maximum(np.sqrt(squares), 1)[:, None]
+        return late_interaction.quantize(rows / lengths)
+
+
+def part_widths(dimensions: int) -> list[int]:
+    """The dimensions of each part of a row."""
+    pairs = dimensions // 8
+    return [2] * pairs + [4] * ((dimensions - 2 * pairs) // 4)
 
 
 class LateForm(NamedTuple):
