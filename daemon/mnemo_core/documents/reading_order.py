@@ -18,7 +18,7 @@ BULK_FILES = 50  # written without a pause of BULK_PAUSE_NS: no person saves so 
 BULK_PAUSE_NS = 1_000_000_000
 
 
-class _Seen(Protocol):
+class _SeenFile(Protocol):
     @property
     def path(self) -> str: ...  # relative to the folder, with forward slashes
     @property
@@ -27,7 +27,7 @@ class _Seen(Protocol):
     def size(self) -> int: ...
 
 
-S = TypeVar("S", bound=_Seen)
+S = TypeVar("S", bound=_SeenFile)
 
 
 def machine_made(files: Sequence[S]) -> frozenset[str]:

@@ -162,7 +162,7 @@ class Centroids:
 
 
 def _state_of(view: VectorIndex, meta: Mapping[str, Any]) -> list[Any]:
-    """What tells whether saved sums are those of a view."""
+    """Identify the state of a view, so that sums saved with another one are known."""
     return [dict(meta), view.space, view.serial, view.rows]
 
 
