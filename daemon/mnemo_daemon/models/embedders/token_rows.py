@@ -75,7 +75,7 @@ class Codebook:
         for part, place in enumerate(self._places):
             rows[:, place] = self._entries[part].take(numbers[:, part], axis=0)
             squares += self._squares[part].take(numbers[:, part])
-        lengths = np.maximum(np.sqrt(squares), 1)[:, None]
+        lengths = np.maximum(np.sqrt(squares), np.float32(1))[:, None]
         return late_interaction.quantize(rows / lengths)
 
 
