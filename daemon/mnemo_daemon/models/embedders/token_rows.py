@@ -75,8 +75,8 @@ class Codebook:
         for part, place in enumerate(self._places):
             rows[:, place] = self._entries[part].take(numbers[:, part], axis=0)
             squares += self._squares[part].take(numbers[:, part])
-        lengths = np.maximum(np.sqrt(squares), np.float32(1))[:, None]
-        return late_interaction.quantize(rows / lengths)
+        rows /= np.sqrt(np.maximum(squares, np.float32(1)))[:, None]
+        return late_interaction.quantize(rows)
 
 
 def part_widths(dimensions: int) -> list[int]:
