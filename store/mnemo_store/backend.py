@@ -29,6 +29,7 @@ from mnemo_store.records import (
     NoteRoot,
     PutMemory,
     PutMeta,
+    PutScore,
     PutUsage,
     PutVersion,
     TrashEntry,
@@ -318,6 +319,10 @@ class StateWriter(Snapshot):
         are its keys in `hashes` and `keys`, each empty where it has none."""
 
     @abc.abstractmethod
+    def _scored_value(self, value: Any, importance: float) -> Any:
+        """The value of the same record with this importance."""
+
+    @abc.abstractmethod
     def _seq_of(self, value: Any) -> int:
         """The seq of the change that made the record, from its value."""
 
@@ -342,6 +347,12 @@ class StateWriter(Snapshot):
                     before = touched.get(memory.id)
                     touched[memory.id] = TouchedMemory(number, memory, before.usage if before else None)
                     changed[memory.id] = None
+                case PutScore(id=memory_id, importance=importance):
+                    scored, number_before = self._put_score(memory_id, importance), self.number(memory_id)
+                    if scored is not None and number_before is not None:
+                        before = touched.get(memory_id)
+                        touched[memory_id] = TouchedMemory(number_before, scored, before.usage if before else None)
+                    changed[memory_id] = None
                 case DropMemory(id=memory_id):
                     number_before = self.number(memory_id)
                     self._drop_memory(memory_id)
@@ -427,6 +438,15 @@ class StateWriter(Snapshot):
         self._put("meta", b"next_number", b"%d" % (number + 1))
         self._put_number(key, number)
         return number
+
+    def _put_score(self, memory_id: str, importance: float) -> Memory | None:
+        """Sets the importance in a record; returns the memory, None where there is none."""
+        key = id_key(memory_id)
+        before = self._value("memories", key)
+        if before is None:
+            return None
+        self._put("memories", key, self._scored_value(before, importance))
+        return self.memory(memory_id)
 
     def _put_current(self, key: bytes, stored: StoredMemory, index: int) -> None:
         """Puts a current record and its entries in the indexes."""

@@ -444,6 +444,13 @@ class PutMemory(Record, frozen=True, tag_field="record_type", tag="memory"):
     data: Memory
 
 
+class PutScore(Record, frozen=True, tag_field="record_type", tag="score"):
+    """Sets the importance that a rule gives a memory. That makes no version: the record keeps the seq of its change."""
+
+    id: str
+    importance: float
+
+
 class DropMemory(Record, frozen=True, tag_field="record_type", tag="memory_dropped"):
     """Removes a memory for good, with everything that belongs to it.
 
@@ -631,7 +638,7 @@ class PutMeta(Record, frozen=True, tag_field="record_type", tag="meta"):
 
 
 Change = (
-    PutMemory | DropMemory | PutVersion | PutUsage | PutTrash | DropTrash | PutEdge | DropEdge
+    PutMemory | PutScore | DropMemory | PutVersion | PutUsage | PutTrash | DropTrash | PutEdge | DropEdge
     | PutNote | DropNote | PutRoot | DropRoot | PutSkip | DropSkip | PutErasedText | DropErasedText | PutMeta
     | PutLlmCall | DropLlmCall | PutFact | DropFact | PutExtraction | DropExtraction
     | PutSession | DropSession | PutTurnPair | DropTurnPair | PutTopicNode | DropTopicNode

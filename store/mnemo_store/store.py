@@ -25,7 +25,8 @@ from mnemo_store.commit.commit_publisher import Commit, CommitPublisher
 from mnemo_store.commit.write_queue import Task, TextVectors, Write, WriteQueue, WriteReceipt, WriteResult
 from mnemo_store.database.environment import MAP_BYTES, Database
 from mnemo_store.database.migrations import MIGRATIONS, Migration
-from mnemo_store.disk import RESERVE_BYTES, Disk
+from mnemo_store.database.table_access import TableSnapshot
+from mnemo_store.disk import RESERVE_BYTES, Disk, file_size
 from mnemo_store.errors import ClosedStoreError, LockLoss, StoreCorruption, WriteFailure
 from mnemo_store.ids import IdSource
 from mnemo_store.journal.journal import SEGMENT_BYTES, JournalDamage
@@ -241,6 +242,15 @@ class Store:
         with contextlib.suppress(FileNotFoundError):  # renamed meanwhile
             sizes["journal"] = self._supervisor.journal.size()
         return sizes
+
+    def part_bytes(self) -> dict[str, int]:
+        """Bytes of each table of the database, as `database/TABLE`, and of each file of the journal. Of a table, whole
+        pages; what the file of the database has beyond them is free pages, or of a store without a database."""
+        with self.snapshot() as snapshot:
+            tables = snapshot.table_bytes() if isinstance(snapshot, TableSnapshot) else {}
+        sizes = {f"database/{name}": size for name, size in tables.items()}
+        files = sorted(self._supervisor.journal.folder.glob("*"))
+        return sizes | {f"journal/{path.name}": file_size(path) for path in files}
 
     def close(self) -> None:
         """Finishes the writes that wait (10 s at most), closes everything, and marks the store as cleanly closed."""

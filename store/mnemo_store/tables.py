@@ -64,6 +64,7 @@ from mnemo_store.records import (
     PutNote,
     PutRecordClock,
     PutRoot,
+    PutScore,
     PutSession,
     PutShowing,
     PutSkip,
@@ -407,7 +408,7 @@ MULTI_VALUE_TABLES = frozenset({"hashes"})  # tables with several values under o
 BY_NAME: dict[str, Table[Any]] = {table.name: table for table in TABLES}
 BY_CHANGE: dict[type[Any], Table[Any]] = {
     change: table for table in TABLES for change in (table.put, table.drop) if change is not None
-}
+} | {PutScore: MEMORIES}
 OF_A_MEMORY = tuple(table for table in TABLES if any(parent.table == "memories" for parent in table.parents))
 
 

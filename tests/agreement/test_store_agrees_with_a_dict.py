@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -24,6 +25,7 @@ from mnemo_store.records import (
     NoteFile,
     NoteRoot,
     PutMeta,
+    PutScore,
     Skip,
     TrashEntry,
     Usage,
@@ -116,6 +118,10 @@ class StoreMachine(RuleBasedStateMachine):
                 case Memory():
                     model.put(change)
                     ids.append(change.id)
+                case PutScore(id=memory_id, importance=importance):
+                    seq, memory = model.versions[memory_id][-1]
+                    model.versions[memory_id][-1] = (seq, msgspec.structs.replace(memory, importance=importance))
+                    ids.append(memory_id)
                 case DropMemory(id=memory_id):
                     model.drop(memory_id)
                     ids.append(memory_id)
@@ -173,6 +179,12 @@ class StoreMachine(RuleBasedStateMachine):
         if memory is not None:
             after = mutations.new_version(memory, self.clock, {"content": content, "layer": layer})
             self.write(after)
+
+    @rule(data=st.data(), importance=st.floats(0, 1))
+    def score(self, data: st.DataObject, importance: float) -> None:
+        memory = self.pick(data)
+        if memory is not None:
+            self.write(PutScore(id=memory.id, importance=importance), Usage(id=memory.id, strength=importance))
 
     @rule(data=st.data())
     def trash(self, data: st.DataObject) -> None:

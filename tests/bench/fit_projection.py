@@ -1,11 +1,12 @@
 """Fits the projection of a model's token vectors on texts of the project's own, and says what it gives.
 
-    python -m tests.bench.fit_projection [--write] [--dimensions 64] [--compare]
+    python -m tests.bench.fit_projection [--write [--codebook]] [--dimensions 64] [--compare]
 
 The directions in which the kept tokens of these texts differ most from nothing: the first right singular vectors of
 their token vectors, each of unit length, not centred, since what is wanted back is their products. `--write` replaces
-the shipped projection; the same model on the same machine gives the same file. `--compare` measures late interaction
-alone, in several widths, on the questions of the conversations: no words, no sentence vectors, nothing around it.
+the shipped projection and the codebook of its rows; the same model on the same machine gives the same files.
+`--compare` measures late interaction alone, in several widths, on the questions of the conversations: no words, no
+sentence vectors, nothing around it.
 """
 
 import argparse
@@ -19,19 +20,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+import mnemo_daemon
 from mnemo_client.paths import models_folder
 from mnemo_core.retrieval.ranking import late_interaction
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, ModelManifest
 from mnemo_daemon.models.embedders import token_rows
 from mnemo_daemon.models.embedders.embedding import GraphEmbedder
-from mnemo_daemon.models.embedders.token_rows import Projection
+from mnemo_daemon.models.embedders.token_rows import ENTRIES, Codebook, Projection, part_widths
 from tests.bench.tables import show
 from tests.support import recall_sets
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = Path(token_rows.__file__).parent / "projections"
+FOLDER = Path(mnemo_daemon.__file__).parent / "projections"
 DOCUMENTS = ("README.md", "clients/docs/*.md", "daemon/docs/*.md", "daemon/docs/adr/*.md", "store/docs/*.md")
 WIDTHS = (32, 48, 64, 96, 128)
+TURNS_EVERY = 3  # of the turns for the codebook: enough tokens for its entries
+ROUNDS = 15  # of k-means
+SEED = 5
 
 Floats = NDArray[np.float32]
 
@@ -91,6 +96,38 @@ def fit(embedder: Hidden, dimensions: int) -> NDArray[np.float16]:
     kept = values[::-1][:dimensions].sum() / values.sum()
     print(f"{tokens} tokens; {dimensions} dimensions hold {kept:.1%} of their squared length")
     return vectors.astype(np.float16)
+
+
+def fit_codebook(embedder: Hidden, matrix: NDArray[np.float16]) -> NDArray[np.int8]:
+    """(ENTRIES, dimensions): for each part the middles of the groups into which that part of the rows falls."""
+    turns = [turn.text for conversation in recall_sets.conversations() for turn in conversation.turns]
+    return codebook_of(np.concatenate([_projected(embedder.whole(text).rows, matrix) for text in turns[::TURNS_EVERY]]))
+
+
+def codebook_of(rows: Floats) -> NDArray[np.int8]:
+    chance = np.random.default_rng(SEED)
+    ends = np.cumsum(part_widths(rows.shape[1]))
+    parts = np.split(rows, ends[:-1], axis=1)
+    codes = late_interaction.quantize(
+        np.concatenate([_middles(np.ascontiguousarray(p), chance) for p in parts], axis=1)
+    )
+    kept = Codebook(codes)
+    back = kept.unpack(kept.pack(late_interaction.quantize(rows))) / np.float32(late_interaction.CODE_OF_ONE)
+    cosine = (back * rows).sum(axis=1).mean()
+    print(f"{len(rows)} tokens; {len(parts)} bytes give a row back with a mean cosine of {cosine:.3f}")
+    return codes
+
+
+def _middles(rows: Floats, chance: np.random.Generator) -> Floats:
+    """(ENTRIES, width): k-means, from rows drawn by chance."""
+    middles = rows[chance.choice(len(rows), ENTRIES, replace=False)]
+    for _ in range(ROUNDS):
+        nearest = (middles @ middles.T).diagonal() / 2 - rows @ middles.T
+        group = nearest.argmin(axis=1)
+        counts = np.bincount(group, minlength=ENTRIES)
+        sums = np.stack([np.bincount(group, column, ENTRIES) for column in rows.T], axis=1)
+        middles = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], middles).astype(np.float32)
+    return middles
 
 
 def sets(embedder: Hidden) -> tuple[list[Set], Set]:
@@ -161,6 +198,7 @@ def compare(embedder: Hidden, widths: Sequence[int]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="replace the shipped projection")
+    parser.add_argument("--codebook", action="store_true", help="with --write: the projection stays as it is")
     parser.add_argument("--dimensions", type=int, default=64)
     parser.add_argument("--compare", action="store_true", help="measure several widths")
     asked = parser.parse_args()
@@ -171,8 +209,10 @@ def main() -> None:
     if asked.compare:
         compare(embedder, WIDTHS)
     if asked.write:
-        matrix = fit(embedder, asked.dimensions)
-        np.save(FOLDER / token_rows.PROJECTIONS[manifest.weights_sha256], matrix)
+        name = token_rows.PROJECTIONS[manifest.weights_sha256]
+        matrix = np.load(FOLDER / f"{name}.npy") if asked.codebook else fit(embedder, asked.dimensions)
+        np.save(FOLDER / f"{name}.npy", matrix)
+        np.save(FOLDER / f"{name}.codebook.npy", fit_codebook(embedder, matrix))
 
 
 if __name__ == "__main__":

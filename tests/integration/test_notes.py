@@ -97,6 +97,13 @@ def test_of_a_folder_that_is_new_small_files_come_first_and_what_is_saved_meanwh
     assert first["saved.md"] in notes_folder.saved
 
 
+def test_of_a_folder_that_is_new_a_persons_passages_get_their_vectors_first(notes_folder: NotesFolder) -> None:
+    notes_folder.write("mine.md", "The lantern hangs in the shed.")
+    notes_folder.write("vendor/theirs.md", "Licensed to the public.")
+    notes_folder.watch()
+    assert notes_folder.saved == notes_folder.ids("mine.md")
+
+
 def test_a_folder_is_being_read_until_it_was_looked_through_once(tmp_path: Path) -> None:
     seen: list[bool] = []
 

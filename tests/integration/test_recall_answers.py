@@ -5,7 +5,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,6 +15,7 @@ from mnemo_client.protocol.retrieval import RecallAnswer
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import load_embedder
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import CANDIDATES_MIN
+from mnemo_daemon.settings import Numerics
 from tests.support.labelled_passages import made, shown, token_rows
 from tests.support.running_daemon import RunningDaemon
 from tests.support.samples import AT
@@ -420,11 +421,14 @@ def test_a_superseded_memory_comes_after_its_replacement(client: Client) -> None
     assert old not in [each.id for each in ask(client, query).memories]
 
 
-def test_an_excerpt_goes_by_the_token_rows_of_question_and_memory(client: Client, minilm_folder: Path) -> None:
+def test_an_excerpt_goes_by_the_token_rows_of_question_and_memory(
+    client: Client, model_daemon: RunningDaemon, minilm_folder: Path
+) -> None:
     items = [item._replace(trail="") for item in made()[:8]]
     manifest = ModelCatalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
     assert manifest is not None
-    embedder = load_embedder(manifest)
+    numerics = cast(Numerics, model_daemon.environ["MNEMO_MODELS_NUMERICS"])
+    embedder = load_embedder(manifest, numerics=numerics)
     expected = [shown(item, rows) for item, rows in zip(items, token_rows(embedder, items), strict=True)]
     assert expected != [shown(item, None) for item in items]
     remember(client, *(item.text for item in items))

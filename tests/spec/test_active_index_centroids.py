@@ -1,14 +1,19 @@
 """The middle of what is remembered: exact, whatever the order. SPEC 5.3"""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemo_daemon.indexing.vectors.active_index import Centroids, Halves, Scope
+from mnemo_daemon.indexing.vectors.active_index import CENTROIDS_FILE, Centroids, Halves, Scope
+from mnemo_store.disk import Disk
+from mnemo_store.indexes.vectors import VectorIndex
 
 HERE = Scope("local", "default")
 THERE = Scope("anna", "default")
+META = {"seq": 3}  # of a saved view
 
 
 def rows(*windows: tuple[float, ...]) -> Halves:
@@ -95,3 +100,47 @@ def test_the_sums_are_those_of_a_recomputation_in_any_order(
     for scope in (HERE, THERE):
         one, other = kept.centroid(scope), backwards.centroid(scope)
         assert (None if one is None else one.tolist()) == (None if other is None else other.tolist())
+
+
+def filled(folder: Path) -> tuple[VectorIndex, Centroids]:
+    """A view and its sums, both saved."""
+    view, centroids = VectorIndex(2, "space"), Centroids()
+    for number, scope, vector in ((0, HERE, (1, 0)), (1, HERE, (0, 1)), (5, THERE, (-1, 0))):
+        view.put(number, rows(vector))
+        centroids.put(number, scope, rows(vector), None)
+    view.save(folder, META, Disk())
+    centroids.save(folder, view, META, Disk())
+    return view, centroids
+
+
+def test_sums_are_saved_with_their_view(tmp_path: Path) -> None:
+    _, centroids = filled(tmp_path)
+    view, meta = VectorIndex.load(tmp_path, 2, "space")
+    found = Centroids.load(tmp_path, view, meta)
+    assert found.sums() == centroids.sums()
+    assert [found.scope_of(number) for number in (0, 1, 5, 6)] == [HERE, HERE, THERE, None]
+    assert not found.uncounted
+    found.drop(0, rows((1, 0)))
+    centroids.drop(0, rows((1, 0)))
+    assert found.sums() == centroids.sums()
+
+
+@pytest.mark.parametrize("meta", [META, {"seq": 4}])
+def test_sums_of_another_state_of_the_view_are_counted_again(tmp_path: Path, meta: dict[str, int]) -> None:
+    view, _ = filled(tmp_path)
+    if meta == META:
+        view.drop(5)
+        view.put(5, rows((0, -1)))  # as many vectors as before, and another one
+    view.save(tmp_path, meta, Disk())  # and a kill before the sums are saved
+    loaded, found = VectorIndex.load(tmp_path, 2, "space")
+    assert list(Centroids.load(tmp_path, loaded, found).uncounted) == [0, 1, 5]
+
+
+def test_damaged_sums_are_counted_again_and_some_are_never_saved(tmp_path: Path) -> None:
+    view, _ = filled(tmp_path)
+    file = tmp_path / CENTROIDS_FILE
+    file.write_bytes(file.read_bytes()[:-1])
+    assert list(Centroids.load(tmp_path, view, META).uncounted) == [0, 1, 5]
+    file.unlink()
+    Centroids(uncounted=[5]).save(tmp_path, view, META, Disk())
+    assert not file.exists()

@@ -26,6 +26,7 @@ from mnemo_client.cli.format.state import (
     notes_lines,
     rate_text,
     remaining_work_lines,
+    size_lines,
     status_lines,
 )
 from mnemo_client.cli.format.units import duration_text, local_date, percent, short_path, size_text
@@ -338,16 +339,25 @@ def test_the_status_says_if_the_kernel_blocks_the_network() -> None:
     assert shown(None) == []
 
 
+def test_sizes_are_shown_the_largest_first() -> None:
+    now = status()
+    now.sizes = {"database/memories": 2_000_000, "database/trash": 0, "views/words.view": 3_000_000}
+    assert [line.split() for line in size_lines(now, PLAIN)] == [
+        ["3.0", "MB", "views/words.view"], ["2.0", "MB", "database/memories"],
+    ]  # fmt: skip
+
+
 def test_notes_show_their_folders_and_the_skipped_files() -> None:
     root = NotesRootStatus(
         id="r", path="/h/ines/notes", namespace="default", state="polling", files=1, chunks=2, waiting=3,
         reason="too few watches",
     )  # fmt: skip
     skipped = [SkippedFile(path="/h/ines/notes/a.bin", reason="binary")]
-    notes = NotesStatus(roots=[root], skipped=skipped, skipped_total=2)
+    notes = NotesStatus(roots=[root], skipped=skipped, skipped_total=2, by_words_only=1_200, seconds_left=119.0)
     assert notes_lines(notes, PLAIN, HERE, HOME) == [
         "~/notes  polling · 1 file · 2 passages · namespace default · 3 waiting",
         "  ! too few watches",
+        "1,200 passages found by words alone; by meaning too in about 2 min 0 s",
         "2 files skipped:",
         "  ~/notes/a.bin  binary",
         "  … and 1 more",

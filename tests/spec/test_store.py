@@ -550,3 +550,15 @@ def test_a_store_that_cannot_be_marked_clean_is_closed_all_the_same(tmp_path: Pa
     store.close()
     with opened(tmp_path) as again:
         assert contents(again) == ["memory number 1"]
+
+
+def test_the_bytes_of_each_table_and_file_add_up_to_those_of_the_parts(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        for number in range(1, 40):
+            remember(store, number)
+        sizes, parts = store.part_bytes(), store.disk_bytes()
+        assert {name.partition("/")[2] for name in sizes if name.startswith("database/")} == set(TABLE_NAMES)
+        tables = sum(size for name, size in sizes.items() if name.startswith("database/"))
+        assert sizes["database/memories"] > sizes["database/trash"] == 0
+        assert 0 < tables <= parts["database"]
+        assert sum(size for name, size in sizes.items() if name.startswith("journal/")) == parts["journal"]

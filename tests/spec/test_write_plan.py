@@ -22,6 +22,7 @@ from mnemo_store.records import (
     PutEdge,
     PutMemory,
     PutMeta,
+    PutScore,
     PutTrash,
     PutUsage,
     TrashEntry,
@@ -364,6 +365,18 @@ def test_a_chunk_without_a_given_importance_is_scored() -> None:
     assert late_importance(chunk(1), NoteStore(chunk(1), importance=0.5)) == 0.5
     scored_before = chunk(1, importance=0.64, version=2)
     assert late_importance(scored_before, NoteStore(scored_before)) == 0.64
+
+
+def test_the_score_of_a_chunk_is_no_version_of_it() -> None:
+    decision = write_plan.backfill_chunk(chunk(1), 0.72, [], NoteStore(chunk(1)))
+    assert decision is not None
+    score, used = decision.changes
+    assert score == PutScore(id=sample_id(1), importance=0.72)
+    assert isinstance(used, PutUsage)
+    assert used.data.strength == 0.72
+    pending = PendingSnapshot(NoteStore(chunk(1)))
+    pending.apply(decision.changes)
+    assert pending.memory(sample_id(1)) == chunk(1, importance=0.72)
 
 
 def test_a_chunk_whose_text_changed_since_the_comparison_is_unchanged() -> None:

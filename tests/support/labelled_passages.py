@@ -66,6 +66,8 @@ def token_rows(embedder: Embedder, items: Sequence[LabelledPassage]) -> list[Tok
     found: list[TokenRows | None] = []
     for item, text, codes in zip(items, texts, embedder.encode_both(texts)[1], strict=True):
         assert codes is not None
+        assert embedder.late is not None
+        codes = embedder.late.unpack(embedder.late.pack(codes))
         starts = [start - len(item.trail) - 1 for start in embedder.token_starts(text)]
         assert len(starts) == len(codes)
         found.append(TokenRows(embedder.encode_query_tokens(item.question).rows, codes, starts))

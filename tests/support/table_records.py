@@ -12,6 +12,7 @@ from mnemo_store.records import (
     DropMemory,
     PutMemory,
     PutMeta,
+    PutScore,
     PutVersion,
 )
 from mnemo_store.tables import EDGES, MEMORIES, TABLES, LoggedChange, StoredMemory, Table, drop_of, put_of
@@ -99,6 +100,7 @@ def changes_of(table: Table[Any]) -> st.SearchStrategy[Change]:
         return st.one_of(
             memories.map(lambda memory: PutMemory(data=memory)),
             memories.map(lambda memory: PutVersion(data=msgspec.structs.replace(memory, overruled=True))),
+            st.builds(PutScore, id=ids, importance=st.floats(0, 1)),
             ids.map(lambda one: DropMemory(id=one)),
         )
     puts = records(table).map(lambda record: put_of(table, record))

@@ -170,7 +170,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "bench speed": ("bench speed --sizes 1000,10000 --clients 1,8",),
     "up": ("up",),
     "down": ("down",),
-    "status": ("status", "status --watch"),
+    "status": ("status", "status --watch", "status --sizes"),
     "jobs": ("jobs",),
     "events": ("events", "events --type change --since 40 --json"),
     "doctor": ("doctor", "doctor --fix", "doctor --bundle report.tar.gz"),

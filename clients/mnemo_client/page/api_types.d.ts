@@ -1267,6 +1267,8 @@ export interface NotesRootStatus {
 
 export interface NotesStatus {
   roots: (NotesRootStatus)[];
+  by_words_only: number;
+  seconds_left: number | null;
   skipped: (SkippedFile)[];
   skipped_total: number;
   skipped_by_reason: Record<string, number>;
@@ -1958,6 +1960,7 @@ export interface StatusAnswer {
   notes: NotesStatus;
   queue: Record<string, number>;
   disk: Record<string, number>;
+  sizes: Record<string, number>;
   memory_private_bytes: number;
   uptime_seconds: number;
   protocol: string;

@@ -63,6 +63,8 @@ class SkippedFile(AnswerBody):
 
 class NotesStatus(AnswerBody):
     roots: list[NotesRootStatus]
+    by_words_only: int = 0  # passages that are not found by their vectors yet
+    seconds_left: float | None = None  # until they are, at the present rate; null where none waits or none is known
     skipped: list[SkippedFile] = []  # the first 100: unreadable files, then other kinds of files, then `left_out`
     skipped_total: int = 0  # without `left_out`
     skipped_by_reason: dict[str, int] = {}  # the 50 commonest; other kinds of files as of the last scan
@@ -114,6 +116,7 @@ class StatusAnswer(AnswerBody):
     queue: dict[str, int]  # writes; `vectors`: memories without one; `comparisons`: changes whose texts have their
     # vectors, and are not yet compared with earlier memories
     disk: dict[str, int]  # bytes by part, and free
+    sizes: dict[str, int] = {}  # bytes of tables and files: database/memories, journal/…, views/words.view
     memory_private_bytes: int = 0
     uptime_seconds: float = 0.0
     protocol: str = API_VERSION

@@ -33,6 +33,7 @@ from mnemo_store.records import (
     PutFact,
     PutMemory,
     PutMeta,
+    PutScore,
     PutTrash,
     PutUsage,
     Relation,
@@ -162,6 +163,9 @@ class PendingSnapshot:
                     self._hashes.setdefault((*scope, content_hash(memory.content)), []).append(memory.id)
                     if memory.key:
                         self._keys[memory.namespace, memory.user_id, memory.key] = memory.id
+                case PutScore(id=memory_id, importance=importance):
+                    if (scored := self.memory(memory_id)) is not None:
+                        self._memories[memory_id] = msgspec.structs.replace(scored, importance=importance)
                 case PutUsage(data=usage):
                     self._usages[usage.id] = usage
                 case PutTrash(data=entry):
@@ -519,7 +523,11 @@ def backfill_chunk(
         return None
     note = store.note(now.managed)
     is_due = note_sync.is_unscored(now) and (note is None or note.importance is None)
-    decision = _scored(now, importance if is_due else now.importance, store)
+    decision = Decision("stored", now, ())
+    if is_due and importance != now.importance:
+        after = msgspec.structs.replace(now, importance=importance)
+        score = PutScore(id=now.id, importance=importance)
+        decision = Decision("stored", after, (score, *mutations.rescore_strength(now, after, store)))
     # Never `updates`: a file's time is when it was saved or synced; a vault copied to a new laptop outdates nothing.
     relations = [found._replace(relation="related") if found.relation == "updates" else found for found in relations]
     return relate(decision, _without_known(now, relations, store), store, {})

@@ -2,16 +2,21 @@
 
 import asyncio
 
+import numpy as np
+
 from mnemo_client.protocol import operations
 from mnemo_client.protocol.memories import BulkDeleteAnswer
 from mnemo_client.protocol.status import NewRootRequest, NotesRootStatus, NotesStatus, RootQuery
 from mnemo_daemon.api import access, response_codec
 from mnemo_daemon.api.resource import Resource, handles
 from mnemo_daemon.errors import Refusal, bad_value
+from mnemo_daemon.indexing.index import INDEXED_CODES
 from mnemo_daemon.lifecycle.profile_service import LISTED_STATES
 from mnemo_daemon.mcp.resources import NotePassages
 from mnemo_daemon.memories.memory_service import details_of, is_visible
 from mnemo_daemon.server.router import Reply, Request
+from mnemo_daemon.services import Services
+from mnemo_store.records import TRUSTS
 
 IDS_SHOWN = 500  # of the memories that went to the trash with a folder
 RESCAN_SECONDS_MAX = 50.0  # how long a rescan is waited for; clients wait 60 s for an answer
@@ -73,9 +78,19 @@ class NotesApi(Resource):
         return NotePassages([response_codec.memory_view(row, roots) for row in visible], len(found) - len(visible))
 
     def _status(self) -> NotesStatus:
-        return self._services.notes.status()
+        return status_of_notes(self._services)
 
     def _add_root(self, path: str, namespace: str) -> NotesRootStatus:
         notes = self._services.notes
         root = notes.add_root(path, namespace)
         return next(row for row in notes.status().roots if row.id == root.id)
+
+
+def status_of_notes(services: Services) -> NotesStatus:
+    """The folders, and how many of their passages are found by meaning."""
+    status, indexing = services.notes.status(), services.indexing
+    trust, state = services.views.attributes.columns("trust", "state")
+    passages = (trust == TRUSTS.index("note")) & np.isin(state, INDEXED_CODES)
+    status.by_words_only = int(np.count_nonzero(passages)) - indexing.count_found(passages)
+    status.seconds_left = indexing.progress().seconds_left if status.by_words_only else None
+    return status

@@ -24,6 +24,7 @@ from mnemo_client.protocol.status import (
     ViewStatus,
 )
 from mnemo_client.version import VERSION
+from mnemo_daemon.api.notes_routes import status_of_notes
 from mnemo_daemon.api.response_codec import cycle_view, view_status
 from mnemo_daemon.models.catalogue import ModelListing
 from mnemo_daemon.models.embedders.calibration import is_calibrated
@@ -32,6 +33,7 @@ from mnemo_daemon.server.network_filter import NetworkBlock
 from mnemo_daemon.services import Services
 from mnemo_daemon.thread_supervision import ThreadReport
 from mnemo_store.disk import file_size
+from mnemo_store.errors import StoreError
 from mnemo_store.records import STATES
 
 
@@ -157,7 +159,7 @@ class StatusReport:
         status.trash = self._trash_size()
         status.seq = seq
         status.views = self.view_statuses()
-        status.notes = services.notes.status()
+        status.notes = status_of_notes(services)
         status.threads = {
             each.name: ThreadStatus(
                 failing=each.is_failing, restarts=each.restarts, last_failure=each.last_failure or None,
@@ -173,7 +175,11 @@ class StatusReport:
         status.lifecycle = self._lifecycle()
         with contextlib.suppress(FileNotFoundError):  # removed under the daemon's feet, which `state` tells
             status.disk = services.store.disk_bytes()
-        status.disk = {**status.disk, "views": _folder_bytes(services.store.folder / "views")}
+        with contextlib.suppress(StoreError):  # a database that is being recovered, which `state` tells
+            status.sizes = services.store.part_bytes()
+        views = {path.name: file_size(path) for path in sorted((services.store.folder / "views").glob("*"))}
+        status.sizes |= {f"views/{name}": size for name, size in views.items()}
+        status.disk = {**status.disk, "views": sum(views.values())}
 
     def view_statuses(self) -> dict[str, ViewStatus]:
         """The state of each index, by its name."""
@@ -218,8 +224,3 @@ def _private_bytes() -> int:
     except OSError:
         return 0
     return 1024 * sum(int(kib) for kib in re.findall(r"^Private_Dirty:\s+(\d+) kB", text, re.MULTILINE))
-
-
-def _folder_bytes(folder: Path) -> int:
-    """Return the size of the files in a folder, without one that is being replaced."""
-    return sum(map(file_size, folder.glob("*")))

@@ -139,7 +139,7 @@ def token_faults(
     def read(at: TableSnapshot, number: int, stored: StoredMemory) -> IndexFault | None:
         if stored.seq > applied or not is_indexed(stored.memory):
             return None
-        (rows,) = at.token_rows(form.space, [text_hash(embedded_text(stored.memory))], form.dimensions)
+        (rows,) = at.token_rows(form.space, [text_hash(embedded_text(stored.memory))], form.stored_width)
         return None if rows is not None else IndexFault(number, stored.memory.id, "no token rows are kept for its text")
 
     for found in slices(source, read, yield_to_queries):

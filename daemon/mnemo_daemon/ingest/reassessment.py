@@ -258,7 +258,8 @@ class ScoringBackfill:
             if entry_seq > seq_max or len(behind) >= MEMORIES:
                 break
             seq = entry_seq
-            if entry.what == TURN_TIER or entry.by in (BY_LIFECYCLE.name, BY_RECALL.name):  # nothing of it came in then
+            # nothing of it came in then
+            if entry.what in (TURN_TIER, SCORE) or entry.by in (BY_LIFECYCLE.name, BY_RECALL.name):
                 continue
             with self._store.snapshot() as snapshot:
                 for memory_id in entry.ids:

@@ -13,12 +13,13 @@ import os
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from itertools import chain
 from pathlib import Path
 
 from mnemo_client.protocol.status import NotesRootStatus, NotesStatus, SkippedFile
+from mnemo_core.documents.reading_order import machine_made, reading_order
 from mnemo_core.ingest import note_sync
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.history_names import BY_NOTES
@@ -41,7 +42,7 @@ WATCH_AGAIN_SECONDS = 600.0  # before a folder that could not be watched is trie
 BURST = 1_000  # after as many changed paths at once a scan looks for events that were lost
 SLICE_FILES = 200  # of a first look at a folder: between two slices what was saved meanwhile has its turn
 SLICE_BYTES = 4 << 20
-SMALL_BYTES = 64 << 10  # files up to this size come before larger ones
+FIRST_PASSAGES_MAX = 1_000  # of a person's files in a new folder, whose vectors come before what waits already
 SAVED_MAX = 20  # paths changed at once by somebody who saves; more is a program's work, and takes its turn
 SAVED_PASSAGES_MAX = 200
 SKIPPED_SHOWN_MAX = 100
@@ -512,17 +513,22 @@ class NotesService:
             folder.close()
         if len(paths) <= SAVED_MAX:
             # Report the passages of files that a person has just saved, to be embedded before the backlog.
-            ids: list[str] = []
-            for path in paths:
-                known = self._catalogue.at(root.record.id, path)
-                if known is not None and known.chunks <= SAVED_PASSAGES_MAX:
-                    with self._store.snapshot() as snapshot:
-                        note = snapshot.note(known.id)
-                    ids += [ref.memory for ref in note.chunks] if note is not None else []
-            if ids:
-                self._on_saved(ids)
+            self._prioritise(root, paths)
         if self._is_interrupted():
             root.scan_due = 0.0
+
+    def _prioritise(self, root: WatchedRoot, paths: Iterable[str]) -> int:
+        """Have the passages of these files found by meaning before what waits; return their number."""
+        ids: list[str] = []
+        for path in paths:
+            known = self._catalogue.at(root.record.id, path)
+            if known is not None and known.chunks <= SAVED_PASSAGES_MAX:
+                with self._store.snapshot() as snapshot:
+                    note = snapshot.note(known.id)
+                ids += [ref.memory for ref in note.chunks] if note is not None else []
+        if ids:
+            self._on_saved(ids)
+        return len(ids)
 
     def _walk_paths(self, root: WatchedRoot, folder: Folder, paths: set[str]) -> tuple[FolderListing, list[KnownFile]]:
         """The files at and below the paths, and those known to have been there."""
@@ -582,16 +588,18 @@ class NotesService:
             root.waiting = waiting if marked else 0
 
     def _settle_in_slices(self, root: WatchedRoot, folder: Folder, changed: list[FileStat]) -> None:
-        """Read a folder of which nothing is known: small files before huge ones, the newest first, and between the
-        slices the files that are saved meanwhile."""
-        changed.sort(key=lambda seen: (max(seen.size, SMALL_BYTES), -seen.mtime_ns))
+        """Read a folder of which nothing is known, in the order of `reading_order`, and between the slices the files
+        that are saved meanwhile."""
+        made = machine_made(changed)
         some: list[FileStat] = []
-        size = 0
-        for seen in changed:
+        size = prioritised = 0
+        for seen in reading_order(changed, made):
             some.append(seen)
             size += seen.size
             if len(some) >= SLICE_FILES or size >= SLICE_BYTES:
                 self._writer.apply(ScanChanges(root.record, folder, some, []))
+                if prioritised < FIRST_PASSAGES_MAX:
+                    prioritised += self._prioritise(root, [each.path for each in some if each.path not in made])
                 some, size = [], 0
                 if self._is_interrupted():
                     return
@@ -599,3 +607,5 @@ class NotesService:
                     if other.dirty and other.scan_due > 0 and not other.is_removed:
                         self._settle_dirty(other)
         self._writer.apply(ScanChanges(root.record, folder, some, []))
+        if prioritised < FIRST_PASSAGES_MAX:
+            self._prioritise(root, [each.path for each in some if each.path not in made])

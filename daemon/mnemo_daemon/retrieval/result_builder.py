@@ -332,7 +332,7 @@ class ResultBuilder:
         if serving is None or late is None or asked is None or not len(asked.rows):
             return None
         text = embedded_text(memory)
-        rows, counts = snapshot.joined_token_rows(late.space, [text_hash(text)], late.dimensions)
+        rows, counts = late.read(snapshot, [text_hash(text)])
         starts: list[int] = []
         for chars in ROWS_CHARS if counts[0] > 0 else ():
             head = text[:chars].rpartition(" ")[0] if len(text) > chars else text  # no word is cut through

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from mnemo_store import codec
 from mnemo_store.backend import READ_SLICE, Snapshot, StateWriter, found_by
 from mnemo_store.codec import seq_of
@@ -59,6 +61,12 @@ class TableSnapshot(Snapshot):
 
     def _row_count(self, table: str) -> int:
         return int(self._txn.stat(self._tables[table])["entries"])
+
+    def table_bytes(self) -> dict[str, int]:
+        """The bytes of the pages of each table."""
+        stats = {name: self._txn.stat(table) for name, table in self._tables.items()}
+        pages = ("branch_pages", "leaf_pages", "overflow_pages")
+        return {name: each["psize"] * sum(each[kind] for kind in pages) for name, each in stats.items()}
 
     # The rows as they are on the disk, for checks and repairs
 
@@ -119,6 +127,10 @@ class TableWriter(TableSnapshot, StateWriter):
 
     def _version_value(self, value: bytes) -> bytes:
         return value[8:]
+
+    def _scored_value(self, value: bytes, importance: float) -> bytes:
+        memory = codec.decode_memory(value[8:])
+        return value[:8] + codec.encode(msgspec.structs.replace(memory, importance=importance))
 
     def _seq_of(self, value: bytes) -> int:
         return seq_of(value[:8])

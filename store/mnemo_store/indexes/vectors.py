@@ -247,6 +247,11 @@ class VectorIndex:
         """Number of all their vectors."""
         return self._live_rows
 
+    @property
+    def serial(self) -> int:
+        """The number of rows that were ever put, which each put raises."""
+        return self._serial
+
     def numbers(self) -> NDArray[np.uint32]:
         """The numbers that have vectors, ascending."""
         with self._lock:

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
+import msgspec
+
 from mnemo_store import codec
 from mnemo_store.backend import Snapshot, StateBackend, StateTransaction, StateWriter
 from mnemo_store.codec import NO_CHANGES, Position, seq_of
@@ -18,7 +20,13 @@ from mnemo_store.errors import WriteFailure
 from mnemo_store.journal import dump
 from mnemo_store.journal.journal import Journal, LocatedLine
 from mnemo_store.records import FORMAT
-from mnemo_store.recovery.in_memory_tables import INDEX_BITS, CurrentRecord, InMemoryTables, RecordLocation
+from mnemo_store.recovery.in_memory_tables import (
+    INDEX_BITS,
+    CurrentRecord,
+    InMemoryTables,
+    RecordLocation,
+    ScoredRecord,
+)
 from mnemo_store.tables import MULTI_VALUE_TABLES, StoredMemory, Table
 
 KEY_BYTES_MAX = 511  # of a key of LMDB
@@ -125,6 +133,10 @@ class FallbackWriter(FallbackSnapshot, StateWriter):
 
     def _version_value(self, value: CurrentRecord) -> RecordLocation:
         return value.where
+
+    def _scored_value(self, value: CurrentRecord, importance: float) -> CurrentRecord:
+        where = value.where.where if isinstance(value.where, ScoredRecord) else value.where
+        return msgspec.structs.replace(value, where=ScoredRecord(where, importance))
 
     def _seq_of(self, value: CurrentRecord) -> int:
         return value.seq

@@ -24,7 +24,16 @@ from mnemo_store.tables import EMBEDDINGS, TABLE_NAMES
 LINES_KEPT = 16  # decoded lines in the cache; a walk in the order of ids needs few lines at a time
 INDEX_BITS = 24  # for the index of a change within its line; no line holds 16 million
 
-RecordLocation = int | bytes  # number and index of a line in the journal, or the record itself as MessagePack
+
+class ScoredRecord(msgspec.Struct, frozen=True, gc=False):
+    """A record whose importance was set by a later change, and where the record is."""
+
+    where: int | bytes
+    importance: float
+
+
+# Number and index of a line in the journal, or the record itself as MessagePack; both with another importance.
+RecordLocation = int | bytes | ScoredRecord
 
 
 class _RawLine(msgspec.Struct):
@@ -134,6 +143,8 @@ class InMemoryTables:
 
     def memory(self, where: RecordLocation) -> Memory:
         """The record at a location. Raises StoreCorruption where the journal no longer has it."""
+        if isinstance(where, ScoredRecord):
+            return msgspec.structs.replace(self.memory(where.where), importance=where.importance)
         if isinstance(where, bytes):
             return codec.decode_memory(where)
         number, index = where >> INDEX_BITS, where & ((1 << INDEX_BITS) - 1)

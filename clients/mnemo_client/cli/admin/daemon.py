@@ -12,7 +12,14 @@ from mnemo_client import namespace, process
 from mnemo_client.cli import offline_process
 from mnemo_client.cli.admin.models import DEFAULT_MODEL
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.format.state import config_lines, job_lines, notes_lines, remaining_work_lines, status_lines
+from mnemo_client.cli.format.state import (
+    config_lines,
+    job_lines,
+    notes_lines,
+    remaining_work_lines,
+    size_lines,
+    status_lines,
+)
 from mnemo_client.cli.format.units import plural, short_path
 from mnemo_client.cli.terminal import escape_json, sanitize
 from mnemo_client.errors import (
@@ -96,6 +103,8 @@ def status(context: CommandContext) -> int:
     answer = context.connect().status()
     if not context.print_json_if_asked():
         context.print(*status_lines(answer, context.style, context.home))
+        if context.options.sizes:
+            context.print("", *size_lines(answer, context.style))
     return EXIT_DONE
 
 

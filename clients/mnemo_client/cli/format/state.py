@@ -182,6 +182,12 @@ def _disk_text(disk: Mapping[str, int]) -> str:
     return " · ".join(parts + ([f"{size_text(disk['free'])} free"] if "free" in disk else []))
 
 
+def size_lines(status: StatusAnswer, style: TextStyle) -> list[str]:
+    """Return a table of what takes bytes on the disk, the largest first."""
+    sizes = sorted(((size, name) for name, size in status.sizes.items() if size), key=lambda row: (-row[0], row[1]))
+    return table([[size_text(size), sanitize(name)] for size, name in sizes], "  ", style.width)
+
+
 def notes_lines(notes: NotesStatus, style: TextStyle, here: Path, home: Path) -> list[str]:
     """Return the watched folders, then the skipped files with the reasons."""
     lines = []
@@ -199,6 +205,9 @@ def notes_lines(notes: NotesStatus, style: TextStyle, here: Path, home: Path) ->
         lines.append(f"{style.location(sanitize(short_path(root.path, here, home)))}  {style.dim(' · ').join(facts)}")
         if root.reason:
             lines.append(f"  {style.warn('!')} {sanitize(root.reason)}")
+    if notes.by_words_only:
+        left = f" in about {duration_text(notes.seconds_left + 1)}" if notes.seconds_left is not None else ""
+        lines.append(f"{plural(notes.by_words_only, 'passage')} found by words alone; by meaning too{left or ' later'}")
     if notes.skipped_total:
         lines.append(f"{plural(notes.skipped_total, 'file')} skipped:")
         counted = [[number_text(count), sanitize(why)] for why, count in notes.skipped_by_reason.items() if count > 1]

@@ -8,10 +8,10 @@ and are the same after a restart. Each window of a long text counts as a vector 
 import functools
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from mnemo_daemon.models.embedders.embedding import lower_thread_priority
 from mnemo_daemon.thread_supervision import ThreadReport, ThreadSupervisor
 from mnemo_store.batches import batched
 from mnemo_store.disk import Disk
+from mnemo_store.errors import IndexMismatch
+from mnemo_store.indexes import index_file
 from mnemo_store.indexes.vectors import VectorIndex
 
 UNIT = float(1 << 24)  # the smallest half float above zero is 2^-24
@@ -30,6 +32,8 @@ Halves = NDArray[np.float16]
 RETRY_SECONDS = 600.0  # after a graph that could not be built; searches stay exact meanwhile
 
 COPIED_TOGETHER = 1_000  # memories
+
+CENTROIDS_FILE, CENTROIDS_KIND = "centroids.view", "centroids-1"
 
 
 class Scope(NamedTuple):
@@ -103,6 +107,45 @@ class Centroids:
         with self._lock:
             return {scope: (found.rows, found.total.tolist()) for scope, found in self._sums.items()}
 
+    def save(self, folder: Path, view: VectorIndex, meta: Mapping[str, Any], disk: Disk) -> None:
+        """Saves the sums of a view that was just saved with this meta, unless some of its vectors are not counted."""
+        if self.uncounted:
+            return
+        with self._lock:
+            codes = {scope: code for code, scope in enumerate(self._sums)}
+            numbers = np.fromiter(self._scopes, np.uint32, len(self._scopes))
+            scopes = np.fromiter((codes.get(each, 0) for each in self._scopes.values()), np.uint32, len(numbers))
+            named = [[scope.user_id, scope.namespace, each.rows] for scope, each in self._sums.items()]
+            totals = [each.total for each in self._sums.values()]
+        arrays: dict[str, NDArray[Any]] = {
+            "numbers": numbers, "scopes": scopes,
+            "totals": np.array(totals, np.int64).reshape(len(totals), view.dimensions),
+        }  # fmt: skip
+        head = {"view": _state_of(view, meta), "scopes": named}
+        index_file.save(folder / CENTROIDS_FILE, CENTROIDS_KIND, head, arrays, disk)
+
+    @classmethod
+    def load(cls, folder: Path, view: VectorIndex, meta: Mapping[str, Any]) -> "Centroids":
+        """The saved sums of a view that was just loaded with this meta; where they are of another state of it, or
+        damaged, all its vectors are still to be counted."""
+        try:
+            head, arrays = index_file.load(folder / CENTROIDS_FILE, CENTROIDS_KIND)
+        except IndexMismatch:
+            return cls(view.numbers().tolist())
+        if head["view"] != _state_of(view, meta) or len(arrays["numbers"]) != len(view):
+            return cls(view.numbers().tolist())
+        made = cls()
+        scopes = [Scope(user_id, namespace) for user_id, namespace, _ in head["scopes"]]
+        made._scopes = {
+            number: scopes[code]
+            for number, code in zip(arrays["numbers"].tolist(), arrays["scopes"].tolist(), strict=True)
+        }
+        rows = (rows for *_, rows in head["scopes"])
+        made._sums = {
+            scope: _Sum(count, total) for scope, count, total in zip(scopes, rows, arrays["totals"], strict=True)
+        }
+        return made
+
     def _remove(self, number: int, before: Halves | None) -> None:
         scope = self._scopes.pop(number, None)
         if scope is not None and before is not None:
@@ -116,6 +159,11 @@ class Centroids:
             self._sums[scope] = _Sum(rows, total)
         else:
             self._sums.pop(scope, None)
+
+
+def _state_of(view: VectorIndex, meta: Mapping[str, Any]) -> list[Any]:
+    """Identify the state of a view, so that sums saved with another one are known."""
+    return [dict(meta), view.space, view.serial, view.rows]
 
 
 def _exact_sum(rows: Halves) -> NDArray[np.int64]:

@@ -154,7 +154,8 @@ class TokenBackfill:
         if texts:
             _, codes = self._embedding.encode_both(embedder, list(texts.values()))
             found = zip(texts, codes, strict=True)
-            rows = [TextVectors(self._form.space, digest, each) for digest, each in found if each is not None]
+            pack = self._form.pack
+            rows = [TextVectors(self._form.space, digest, pack(each)) for digest, each in found if each is not None]
             self._store.put_vectors(rows).result()
         with self._lock:
             self._next = min(end if last is None else last + 1, self._again)
@@ -185,7 +186,7 @@ class TokenBackfill:
         texts: dict[bytes, str] = {}
         assert embedder.late is not None
         with self._store.snapshot() as snapshot:
-            known = snapshot.token_rows(embedder.late.space, digests, embedder.late.dimensions)
+            known = snapshot.token_rows(embedder.late.space, digests, embedder.late.stored_width)
             for number, rows in zip(numbers.tolist(), known, strict=True):
                 memory_id = snapshot.id_of(number) if rows is None else None
                 memory = snapshot.memory(memory_id) if memory_id else None

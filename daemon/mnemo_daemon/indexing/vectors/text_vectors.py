@@ -218,7 +218,7 @@ class TextVectorSource:
                 text = embedded_text(memory)
                 digest = text_hash(text)
                 known = None if recomputes else snapshot.vectors(embedder.space, digest, embedder.dimensions)
-                (tokens,) = snapshot.token_rows(late.space, [digest], late.dimensions) if late else (None,)
+                (tokens,) = snapshot.token_rows(late.space, [digest], late.stored_width) if late else (None,)
                 scope = Scope(memory.user_id, memory.namespace)
                 has_tokens = late is None or tokens is not None
                 wanted.append(
@@ -278,5 +278,5 @@ class TextVectorSource:
             for digest, (rows, tokens) in some:
                 vectors.append(TextVectors(embedder.space, digest, rows))
                 if late is not None and tokens is not None:
-                    vectors.append(TextVectors(late.space, digest, tokens))
+                    vectors.append(TextVectors(late.space, digest, late.pack(tokens)))
             self._store.put_vectors(vectors).result()

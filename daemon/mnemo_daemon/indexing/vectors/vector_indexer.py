@@ -19,6 +19,7 @@ from concurrent.futures import Future
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mnemo_daemon.indexing.index import (
     INDEXED_CODES,
@@ -33,6 +34,7 @@ from mnemo_daemon.indexing.index import (
 )
 from mnemo_daemon.indexing.index_checks import vector_faults
 from mnemo_daemon.indexing.vectors.active_index import (
+    CENTROIDS_FILE,
     ActiveIndex,
     Centroids,
     GraphBuilder,
@@ -53,6 +55,7 @@ from mnemo_daemon.scheduler import JobState
 from mnemo_daemon.thread_supervision import ThreadReport, ThreadSupervisor, complete_future
 from mnemo_store.disk import Disk
 from mnemo_store.errors import ClosedStoreError, EmbeddingSpaceMismatch, IndexMismatch, StoreError
+from mnemo_store.indexes.vector_kernels import are_allowed
 from mnemo_store.indexes.vectors import VectorIndex
 from mnemo_store.maintenance.check import TableSource, YieldToQueries
 from mnemo_store.store import Commit, Store
@@ -218,6 +221,11 @@ class VectorIndexer:
         active = self._phase.active
         return active is not None and number in active.view
 
+    def count_found(self, mask: NDArray[np.bool_]) -> int:
+        """The number of memories in a mask, by row id, that are found by their vectors."""
+        active = self._phase.active
+        return 0 if active is None else int(np.count_nonzero(are_allowed(active.view.numbers(), mask)))
+
     def eligible(self) -> int:
         """Memories that belong into the view."""
         return self._views.attributes.count_states(INDEXED_STATES)
@@ -359,7 +367,7 @@ class VectorIndexer:
                 pass
         self._graph.abandon()
         if not self._save(unchanged_too=True):
-            for path in self._folder.glob("vectors*"):
+            for path in (*self._folder.glob("vectors*"), self._folder / CENTROIDS_FILE):
                 self._disk.unlink(path)
             self._saved.seq = 0
 
@@ -455,11 +463,12 @@ class VectorIndexer:
             return empty_index(embedder)
         states = self._views.attributes.column("state")
         there = np.isin(states, INDEXED_CODES)
+        index = ActiveIndex(view, embedder, Centroids.load(self._folder, view, meta))
         for number in view.numbers().tolist():
             if number >= len(there) or not there[number]:  # the columns may have fewer rows than the view
-                view.drop(number)
+                index.drop(number)
         self._seq = self._saved.seq = seq
-        return ActiveIndex(view, embedder, Centroids(view.numbers().tolist()))
+        return index
 
     def _drop_rows(self, target: ActiveIndex) -> None:
         dropped = self._inbox.dropped
@@ -526,7 +535,9 @@ class VectorIndexer:
         seq = self._seq
         with contextlib.suppress(StoreError):
             try:
-                phase.active.view.save(self._folder, position_of(self._store, seq), self._disk)
+                view, position = phase.active.view, position_of(self._store, seq)
+                view.save(self._folder, position, self._disk)
+                phase.active.centroids.save(self._folder, view, position, self._disk)
             except OSError as error:
                 log.warning("the vector view could not be saved: %s", error)
                 return False

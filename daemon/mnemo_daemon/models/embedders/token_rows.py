@@ -1,21 +1,27 @@
 """The tokens of a text that late interaction keeps, and their form. SPEC 7.3, adr/0006-late-interaction.md
 
-What the last layer has of each token, projected to fewer dimensions and of unit length again. The projection of a model
-comes with the program, fitted by tests/bench/fit_projection.py; a model without one has no late interaction.
+What the last layer has of each token, projected to fewer dimensions and of unit length again, and stored as the numbers
+of the nearest entries of a codebook, one for some dimensions each (product quantization, Jégou and others 2011).
+Projection and codebook of a model come with the program, fitted by tests/bench/fit_projection.py; a model without a
+projection has no late interaction.
 """
 
+import functools
 import hashlib
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import resources
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.retrieval.ranking import late_interaction
+from mnemo_core.retrieval.ranking.late_interaction import Codes
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.models.catalogue import ModelManifest
+from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.tokenizer import ENGLISH_STOPS
 
 if TYPE_CHECKING:
@@ -23,15 +29,60 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float32]
 
-VERSION = 1  # grows when the same text would get other rows
+VERSION = 2  # grows when the same text would get other rows
 TOKENS_MAX = 64  # of a text, the first ones
-PROJECTIONS = {  # by the sha256 of the weights they were fitted on
-    "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db": "all-MiniLM-L6-v2.npy",
+ENTRIES = 256  # of a part of the codebook: a byte each
+PROJECTIONS = {  # their names, by the sha256 of the weights they were fitted on
+    "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db": "all-MiniLM-L6-v2",
 }
 
 _APOSTROPHES = ("'", "\u2019")
 _JOINING = lazy_pattern(r"(?<=[^\W_])['\u2019](?=[^\W_])")
 _CONTRACTED = lazy_pattern(r"['\u2019](?:s|ll|re|ve|d|m)\Z", re.IGNORECASE)
+
+
+class Codebook:
+    """The entries that stand for some dimensions of a row each, by their number.
+
+    The first dimensions of a projection say the most: of them, a part has two; of the others four.
+    """
+
+    def __init__(self, entries: Codes) -> None:
+        """entries: (ENTRIES, dimensions), as `late_interaction.quantize` gives components; of each, the columns of a
+        part belong to that part."""
+        self.dimensions = entries.shape[1]
+        self.parts = len(part_widths(self.dimensions))
+        self.digest = hashlib.sha256(entries.tobytes()).hexdigest()
+        ends = np.cumsum(part_widths(self.dimensions)).tolist()
+        self._places = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+        self._entries = [np.ascontiguousarray(entries[:, place]) for place in self._places]
+        whole = [each.astype(np.float32) for each in self._entries]
+        self._turned = [np.ascontiguousarray(each.T) for each in whole]
+        self._squares = [(each * each).sum(axis=1) for each in whole]
+
+    def pack(self, rows: Codes) -> Codes:
+        """The number of the nearest entry for each part of each row: (n, parts)."""
+        whole, packed = rows.astype(np.float32), np.empty((len(rows), self.parts), np.uint8)
+        for part, place in enumerate(self._places):
+            # Of |row - entry|², half, without what is the same for all entries: whole numbers, which float32 has.
+            packed[:, part] = (self._squares[part] / 2 - whole[:, place] @ self._turned[part]).argmin(axis=1)
+        return packed.view(np.int8)
+
+    def unpack(self, packed: Codes) -> Codes:
+        """The entries for these numbers as rows of unit length: (n, dimensions)."""
+        numbers = packed.view(np.uint8)
+        rows, squares = np.empty((len(packed), self.dimensions), np.float32), np.zeros(len(packed), np.float32)
+        for part, place in enumerate(self._places):
+            rows[:, place] = self._entries[part].take(numbers[:, part], axis=0)
+            squares += self._squares[part].take(numbers[:, part])
+        rows /= np.sqrt(np.maximum(squares, np.float32(1)))[:, None]
+        return late_interaction.quantize(rows)
+
+
+def part_widths(dimensions: int) -> list[int]:
+    """The dimensions of each part of a row."""
+    pairs = dimensions // 8
+    return [2] * pairs + [4] * ((dimensions - 2 * pairs) // 4)
 
 
 class LateForm(NamedTuple):
@@ -40,21 +91,43 @@ class LateForm(NamedTuple):
     space: str  # of the same kind as that of vectors: rows of different spaces must never be compared
     dimensions: int
     tokens_max: int
+    codebook: Codebook | None = None  # None: rows are stored as they are
+
+    @property
+    def stored_width(self) -> int:
+        """The bytes of a stored row."""
+        return self.dimensions if self.codebook is None else self.codebook.parts
+
+    def pack(self, rows: Codes) -> Codes:
+        """Rows as they are stored."""
+        return rows if self.codebook is None else self.codebook.pack(rows)
+
+    def unpack(self, stored: Codes) -> Codes:
+        """Rows as they are compared, from those that are stored."""
+        return stored if self.codebook is None else self.codebook.unpack(stored)
+
+    def read(self, snapshot: Snapshot, text_hashes: Sequence[bytes]) -> tuple[Codes, NDArray[np.int64]]:
+        """The rows of all these texts, one after the other, and the number of rows of each, -1 without any."""
+        stored, counts = snapshot.joined_token_rows(self.space, text_hashes, self.stored_width)
+        return self.unpack(stored), counts
 
 
 class Projection:
     """From the width of a model to that of its token rows."""
 
-    def __init__(self, matrix: NDArray[np.float16]) -> None:
+    def __init__(self, matrix: NDArray[np.float16], codebook: Codebook | None = None) -> None:
         """matrix: (width of the model, dimensions)."""
         self.dimensions = matrix.shape[1]
         self._matrix = matrix.astype(np.float32)
+        self._codebook = codebook
         self._digest = hashlib.sha256(matrix.astype("<f2").tobytes()).hexdigest()
 
     def form(self, space: str) -> LateForm:
         """Of a model whose vectors are of that space."""
-        parts = (space, self._digest, str(self.dimensions), str(TOKENS_MAX), str(VERSION))
-        return LateForm(hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16], self.dimensions, TOKENS_MAX)
+        codes = self._codebook.digest if self._codebook is not None else ""
+        parts = (space, self._digest, str(self.dimensions), str(TOKENS_MAX), str(VERSION), codes)
+        name = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+        return LateForm(name, self.dimensions, TOKENS_MAX, self._codebook)
 
     def rows(self, hidden: Floats) -> Floats:
         """(n, dimensions), of unit length, of (n, width)."""
@@ -74,11 +147,20 @@ class TokenWord(NamedTuple):
 def find_projection(manifest: ModelManifest) -> Projection | None:
     """The one that comes with the program, for a model whose graph we built: other ONNX files give vectors alone."""
     name = PROJECTIONS.get(manifest.weights_sha256) if manifest.form != "fastembed" else None
-    return read_projection((resources.files("mnemo_daemon") / "projections" / name).read_bytes()) if name else None
+    return read_projection(name) if name else None
 
 
-def read_projection(file: bytes) -> Projection:
-    return Projection(np.load(io.BytesIO(file), allow_pickle=False))
+@functools.cache
+def read_projection(name: str) -> Projection:
+    """The projection of that name, and its codebook."""
+    return Projection(_read(f"{name}.npy"), Codebook(_read(f"{name}.codebook.npy")))
+
+
+def _read(file: str) -> NDArray[Any]:
+    found: NDArray[Any] = np.load(
+        io.BytesIO((resources.files("mnemo_daemon") / "projections" / file).read_bytes()), allow_pickle=False
+    )
+    return found
 
 
 def words_of(text: str, found: "tokenizers.Encoding") -> Iterator[TokenWord]:

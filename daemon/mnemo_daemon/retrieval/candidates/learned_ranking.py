@@ -273,7 +273,7 @@ class LearnedRanking:
     ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
         def read(hashes: Sequence[bytes]) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
             with self._store.snapshot() as snapshot:
-                return snapshot.joined_token_rows(form.space, hashes, form.dimensions)
+                return form.read(snapshot, hashes)
 
         return self._tokens.rows_of(form.space, form.dimensions, corpus.text_hashes(numbers), read)
 
