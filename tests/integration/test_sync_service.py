@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from mnemo_core.ingest.mutations import new_version
-from mnemo_core.sharing.merge import version_stamp
 from mnemo_daemon.sync.sync_service import SyncService
-from mnemo_store.device_clock import OwnDevices
 from mnemo_store.disk import Disk
 from mnemo_store.records import DropMemory, Memory, PutMemory, Usage
+from mnemo_store.replication.device_clock import OwnDevices
+from mnemo_store.replication.merge import version_stamp
 from mnemo_store.store import Store
 from tests.support.samples import contents, opened, remember, sample_id, sample_memory, write
 

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from mnemo_core.ingest.mutations import move_to_trash, new_version, restore
-from mnemo_store.device_clock import OwnDevices
 from mnemo_store.records import (
     Change,
     DecisionStatus,
@@ -36,6 +35,7 @@ from mnemo_store.records import (
     Usage,
     skip_hash,
 )
+from mnemo_store.replication.device_clock import OwnDevices
 from mnemo_store.tables import NODE_EDGES, TOPIC_NODES
 from tests.support.samples import AT, sample_id, sample_memory
 from tests.support.shared_devices import EVERYTHING, SALT, SharedDevice, exchange_all

@@ -5,8 +5,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from mnemo_core.sharing.merge import adjust, lost_words, merge_entry, own_part, summed_usage, version_stamp
-from mnemo_core.sharing.shared_entry import (
+from mnemo_store.codec import NO_CHANGES, encode_json
+from mnemo_store.commit.commit_group import journal_line
+from mnemo_store.commit.write_queue import WriteResult
+from mnemo_store.journal.line_codec import JournalLine
+from mnemo_store.records import Change, PutDeviceUsage, PutMeta, PutUsage
+from mnemo_store.recovery.fallback_state import FallbackWriter
+from mnemo_store.recovery.in_memory_tables import InMemoryTables
+from mnemo_store.replication.device_clock import DEVICES, SHARED_TABLES, OwnDevices
+from mnemo_store.replication.merge import adjust, lost_words, merge_entry, own_part, summed_usage, version_stamp
+from mnemo_store.replication.shared_entry import (
     EPOCH,
     SharedEntry,
     decode_entry,
@@ -17,14 +25,6 @@ from mnemo_core.sharing.shared_entry import (
     removal_entry,
     shared_entry,
 )
-from mnemo_store.codec import NO_CHANGES, encode_json
-from mnemo_store.commit.commit_group import journal_line
-from mnemo_store.commit.write_queue import WriteResult
-from mnemo_store.device_clock import DEVICES, SHARED_TABLES, OwnDevices
-from mnemo_store.journal.line_codec import JournalLine
-from mnemo_store.records import Change, PutDeviceUsage, PutMeta, PutUsage
-from mnemo_store.recovery.fallback_state import FallbackWriter
-from mnemo_store.recovery.in_memory_tables import InMemoryTables
 from mnemo_store.tables import DEVICE_USAGES, MEMORIES, RECORD_CLOCKS
 
 SALT = "00" * 16

@@ -6,13 +6,13 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar
 
-from mnemo_core.sharing.merge import Divergence, MergeResult, adjust, lost_words, merge_entry
-from mnemo_core.sharing.shared_entry import CONFLICT_REASON, SharedEntry
 from mnemo_daemon.history_names import BY_SYNC, SYNC
 from mnemo_daemon.thread_supervision import retry_while_full
 from mnemo_store.backend import Snapshot
-from mnemo_store.device_clock import OwnDevices
 from mnemo_store.records import DropMemory, LifecycleDecision, PutDecision, decision_digest
+from mnemo_store.replication.device_clock import OwnDevices
+from mnemo_store.replication.merge import Divergence, MergeResult, adjust, lost_words, merge_entry
+from mnemo_store.replication.shared_entry import CONFLICT_REASON, SharedEntry
 from mnemo_store.store import Store, WriteReceipt, WriteResult
 
 T = TypeVar("T")

@@ -11,8 +11,15 @@ from typing import Any
 
 import msgspec
 
-from mnemo_core.sharing.merge import own_part
-from mnemo_core.sharing.shared_entry import (
+from mnemo_daemon.history_names import BY_SYNC, SYNC
+from mnemo_daemon.table_walk import walk_table
+from mnemo_store.backend import Snapshot
+from mnemo_store.batches import batched
+from mnemo_store.codec import encode_json
+from mnemo_store.records import DropMemory, PutDeviceUsage
+from mnemo_store.replication.device_clock import SHARED_TABLES, OwnDevices
+from mnemo_store.replication.merge import own_part
+from mnemo_store.replication.shared_entry import (
     KnownEntries,
     SharedEntry,
     decode_entry,
@@ -23,13 +30,6 @@ from mnemo_core.sharing.shared_entry import (
     removal_entry,
     shared_entry,
 )
-from mnemo_daemon.history_names import BY_SYNC, SYNC
-from mnemo_daemon.table_walk import walk_table
-from mnemo_store.backend import Snapshot
-from mnemo_store.batches import batched
-from mnemo_store.codec import encode_json
-from mnemo_store.device_clock import SHARED_TABLES, OwnDevices
-from mnemo_store.records import DropMemory, PutDeviceUsage
 from mnemo_store.store import Commit, Store, WriteResult
 from mnemo_store.tables import MEMORIES, RECORD_CLOCKS, Table
 

@@ -1,7 +1,7 @@
 """Synchronisation: shares this store's changes through a folder that several devices have, and merges theirs. SPEC 21
 
-What is shared: `mnemo_core.sharing`. How it lies in the folder: `segments`. Every step can be repeated: an entry that
-is known changes nothing, and the place up to which a device was read is written after its entries were merged.
+What is shared: `mnemo_store.replication`. How it lies in the folder: `segments`. Every step can be repeated: an entry
+that is known changes nothing, and the place up to which a device was read is written after its entries were merged.
 """
 
 import contextlib
@@ -20,13 +20,6 @@ from typing import NamedTuple
 import msgspec
 
 from mnemo_core.ingest.mutations import move_to_trash
-from mnemo_core.sharing.shared_entry import (
-    KnownEntries,
-    SharedEntry,
-    decode_entry,
-    encode_entry,
-    portable_name,
-)
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import BY_SYNC, SYNC
 from mnemo_daemon.sync import group_keys
@@ -57,10 +50,17 @@ from mnemo_daemon.sync.shared_folder import device_names
 from mnemo_daemon.table_walk import walk_table
 from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
-from mnemo_store.device_clock import DEVICES, OwnDevices
 from mnemo_store.disk import Disk
 from mnemo_store.records import (
     PutMeta,
+)
+from mnemo_store.replication.device_clock import DEVICES, OwnDevices
+from mnemo_store.replication.shared_entry import (
+    KnownEntries,
+    SharedEntry,
+    decode_entry,
+    encode_entry,
+    portable_name,
 )
 from mnemo_store.store import Commit, Store, WriteResult
 from mnemo_store.tables import MEMORIES, StoredMemory

@@ -31,12 +31,12 @@ from mnemo_store.codec import Position
 from mnemo_store.commit.commit_publisher import Commit, CommitPublisher
 from mnemo_store.commit.write_queue import Write, WriteQueue, WriteReceipt, WriteResult
 from mnemo_store.database.environment import CALLER_ERRORS, is_full
-from mnemo_store.device_clock import DEVICES, next_clock, stamped_changes
 from mnemo_store.errors import DiskFull, LockLoss, StoreError, UnknownOutcome, WriteFailure
 from mnemo_store.journal.line_codec import JournalLine, SealedLine, seal_readable
 from mnemo_store.records import is_long_term
 from mnemo_store.recovery.folder_lock import FolderLock
 from mnemo_store.recovery.supervisor import StateSupervisor
+from mnemo_store.replication.device_clock import DEVICES, next_clock, stamped_changes
 
 GROUP_BYTES_MAX = 256 << 10  # of journal lines; a group ends there, [SPEC 3.5]
 GROUP_SECONDS_MAX = 0.005  # or after this time, or at the supervisor's number of writes

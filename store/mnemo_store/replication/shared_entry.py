@@ -11,13 +11,6 @@ from typing import Any
 import msgspec
 
 from mnemo_store.backend import Snapshot
-from mnemo_store.device_clock import (
-    SHARED_TABLES,
-    ChangeStamp,
-    OwnDevices,
-    record_name,
-    record_stamp,
-)
 from mnemo_store.records import (
     Change,
     DropMemory,
@@ -30,6 +23,13 @@ from mnemo_store.records import (
     PutMeta,
     Record,
     RecordClock,
+)
+from mnemo_store.replication.device_clock import (
+    SHARED_TABLES,
+    ChangeStamp,
+    OwnDevices,
+    record_name,
+    record_stamp,
 )
 from mnemo_store.tables import BY_NAME, DEVICE_USAGES, Table, put_of
 

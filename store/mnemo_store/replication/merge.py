@@ -13,21 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from mnemo_core.sharing.shared_entry import EPOCH, SharedEntry, portable_name
-from mnemo_core.transfer.store_merge import compares_by_text
 from mnemo_store.backend import Snapshot
-from mnemo_store.device_clock import (
-    CLOCK,
-    NEVER,
-    ChangeStamp,
-    OwnDevices,
-    clock_changes,
-    last_removal_name,
-    next_clock,
-    record_name,
-    record_stamp,
-    removal_clock,
-)
 from mnemo_store.records import (
     TAGS_MAX,
     Change,
@@ -48,6 +34,19 @@ from mnemo_store.records import (
     content_hash,
     skip_hash,
 )
+from mnemo_store.replication.device_clock import (
+    CLOCK,
+    NEVER,
+    ChangeStamp,
+    OwnDevices,
+    clock_changes,
+    last_removal_name,
+    next_clock,
+    record_name,
+    record_stamp,
+    removal_clock,
+)
+from mnemo_store.replication.shared_entry import EPOCH, SharedEntry, portable_name
 from mnemo_store.tables import (
     BY_CHANGE,
     DEVICE_USAGES,
@@ -422,8 +421,6 @@ def _same(store: Snapshot, memory: Memory, same_key: str) -> Sequence[Memory]:
     if memory.key:
         other = store.memory(same_key) if same_key else None
         return [other] if other is not None and other.key == memory.key else []
-    if not compares_by_text(memory):
-        return ()
     scope = (memory.namespace, memory.user_id, memory.agent_id, memory.run_id)
     ids = store.ids_by_hash(*scope, content_hash(memory.content))
     return [each for each in map(store.memory, ids) if each is not None and not each.key]

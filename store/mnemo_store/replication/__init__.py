@@ -1,0 +1,1 @@
+"""Replication between devices: the order of changes, what is exchanged, and the merge. Pure. SPEC 21"""
