@@ -16,7 +16,6 @@ from typing import NamedTuple, cast
 import pytest
 
 from mnemo_client.cli import command_table, help_pages
-from mnemo_client.cli.admin.sync import PASSPHRASE_VARIABLE
 from mnemo_client.cli.help_pages import EXAMPLES
 from mnemo_client.cli.main import parse
 from mnemo_client.cli.terminal import TextStyle
@@ -159,7 +158,7 @@ def unknown_commands(block: Block) -> Iterator[str]:
 
 
 def unknown_variables(name: str, text: str) -> Iterator[str]:
-    known = {key.variable for key in settings.KEYS.values()} | set(settings.PLACES) | {"MNEMO_SECTION_KEY", PASSPHRASE_VARIABLE}
+    known = {key.variable for key in settings.KEYS.values()} | set(settings.PLACES) | {"MNEMO_SECTION_KEY"}
     for match in re.finditer(r"\bMNEMO_[A-Z][A-Z_]+\b", text):
         if match[0] not in known:
             yield f"{name}: {match[0]}"

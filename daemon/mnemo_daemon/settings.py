@@ -402,7 +402,7 @@ KEYS: Mapping[str, SettingKey] = {key.path: key for key in _keys()}
 SECTIONS = tuple(dict.fromkeys(key.section for key in KEYS.values()))
 
 # Set in the environment alone, and no keys of a section: clients need them before there is a daemon to ask.
-PLACES = ("MNEMO_DATA_DIR", "MNEMO_SOCKET", "MNEMO_CONFIG", "MNEMO_AUTOSTART")
+PLACES = ("MNEMO_DATA_DIR", "MNEMO_SOCKET", "MNEMO_CONFIG", "MNEMO_AUTOSTART", "MNEMO_SYNC_PASSPHRASE")
 
 
 def load(environ: Mapping[str, str], faults: list[ConfigError] | None = None) -> Configuration:

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -172,6 +173,15 @@ def test_a_step_that_was_told_to_be_done_is_not_open(client: Client) -> None:
     assert "[NEXT]" in client.resume().text
     remember(client, "Wrote the runbook for the launch weekend yesterday.")
     assert "[NEXT]" not in client.resume().text
+
+
+def test_an_appointment_that_is_over_is_not_recent(client: Client) -> None:
+    coming = (datetime.now(UTC) + timedelta(days=30)).date()
+    remember(client, f"Optician appointment on {coming.isoformat()} at 9:40.")
+    remember(client, "Dentist appointment on 24 November 2020 at 11:15.", event_at=AT)
+    text = client.resume().text
+    assert "Optician" in text
+    assert "Dentist" not in text
 
 
 def test_a_conversation_is_a_line_of_what_was_said_and_not_of_what_was_chatted(client: Client) -> None:

@@ -16,7 +16,9 @@ from mnemo_core.sessions.resume import (
     NEWEST,
     RECENT_TOKENS,
     ResumeTopic,
+    compared_words,
     fitting_topics,
+    is_done,
     recent_since,
     tokens_of,
 )
@@ -259,6 +261,12 @@ def test_what_the_core_has_no_room_for_stands_condensed_once_a_model_has_done_th
     assert any(line.startswith("[SEMANTIC] (cut) ") for line in found.core.lines)
     service.clear_caches()
     assert resume(service).text == before.text
+
+
+def test_a_step_is_done_where_a_later_text_has_its_words_in_other_forms() -> None:
+    later = [compared_words("Ordered the gold lustre, it comes Wednesday.")]
+    assert is_done("Need to order gold lustre before Friday.", later)
+    assert not is_done("Need to order white clay before Friday.", later)
 
 
 def test_a_resume_gives_the_same_bytes_twice_and_changes_nothing(

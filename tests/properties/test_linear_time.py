@@ -35,7 +35,7 @@ from mnemo_core.llm.judging import audit, reconcile, triage
 from mnemo_core.llm.questions import question_answer
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_core.llm.writing import merge, summarize
-from mnemo_core.retrieval import answer_judge, context_block, excerpts, snippets
+from mnemo_core.retrieval import answer_judge, context_block, excerpts, prompt_relevance, snippets
 from mnemo_core.retrieval.query_expansion import added_words, expansion_terms
 from mnemo_core.retrieval.ranking import lexical_ranker
 from mnemo_core.retrieval.result_selection import is_copy
@@ -104,6 +104,7 @@ def judged(*texts: str) -> TaskInputs:
 
 
 # The text functions that take more than texts, and how each is called.
+NEAR = [prompt_relevance.PromptCandidate(0.5, 0.5, 0.5, is_event=False)]
 RUNS: dict[str, Callable[[str], object]] = {
     "memory_role.role_signs": lambda text: memory_role.role_signs(text, None),
     "resume.is_done": lambda text: resume.is_done(text, [resume.compared_words(text), resume.compared_words(OTHER)]),
@@ -114,6 +115,8 @@ RUNS: dict[str, Callable[[str], object]] = {
     "answer_judge.answer_features": lambda text: answer_judge.answer_features(
         text, [answer_judge.AnswerCandidate(text, text, 0.5)]
     ),
+    "prompt_relevance.relevant_places": lambda text: prompt_relevance.relevant_places(text, NEAR),
+    "prompt_relevance.signs_of": lambda text: prompt_relevance.signs_of(text, NEAR),
     "question_answer.quoted_text": lambda text: question_answer.quoted_text(text, OTHER, text),
     "scoring.score": lambda text: scoring.score(text, OWN_POLICY, None, None),
     "scoring.salience_of": lambda text: scoring.salience_of(text, OWN_POLICY),

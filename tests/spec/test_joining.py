@@ -20,6 +20,7 @@ from mnemo_store.tables import DECISIONS
 from tests.support.consolidation_services import ConsolidationServices, consolidation_services_in
 from tests.support.samples import AT, sample_id, sample_memory, write
 from tests.support.store_services import put
+from tests.support.text_pairs import differing
 
 HOUR, DAY = 3_600_000, 86_400_000
 
@@ -126,6 +127,34 @@ def test_two_wordings_that_ingestion_tied_are_one_memory_and_the_fuller_one_stay
     write(services.services.store, PutEdge(data=Edge(source=full.id, target=short.id, relation="repeats", at=AT)))
     assert services.run().cycle.steps[0].counts == {"absorb": 1}
     assert states(services, short, full) == ["superseded", "active"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("The greenhouse is heated to 12 degrees at night.", "At night the greenhouse is heated to 12 degrees.", True),
+        ("The nursery closes at noon on Fridays.", "On Fridays the nursery closes at 12:00.", True),
+        ("The choir meets every Wednesday.", "The choir meets on Wednesdays.", True),
+        ("There's a spare fuse in the drawer.", "A spare fuse is in the drawer.", True),
+        ("Our landlord's name is Mr Okafor.", "Mr Okafor is our landlord.", True),
+        ("My sister works for the railway.", "My sister is employed by the railway.", True),
+        ("The greenhouse is heated to 12 degrees at night.", "At night the greenhouse is heated to 14 degrees.", False),
+        ("Anna drives Ben on Fridays.", "On Fridays Ben drives Anna.", False),
+        ("The choir meets every Wednesday.", "The choir meets on Wednesday.", False),
+        ("The choir meets every Wednesday.", "The choir meets on Thursdays.", False),
+        ("Before lunch Anna eats after work.", "After work Anna eats before lunch, not after.", False),
+        ("On Fridays it closes. It opens at noon.", "It closes. It opens at noon on Fridays.", False),
+        ("Our landlord's name is Mr Okafor.", "Mr Okafor's name is our landlord.", False),
+    ],
+)
+def test_a_phrase_in_front_and_other_constructions_say_the_same(one: str, other: str, is_same: bool) -> None:
+    for pair in ((one, other), (other, one)):
+        assert repeats(*(sample_memory(number, text) for number, text in enumerate(pair))) is is_same
+
+
+def test_pairs_that_differ_never_say_the_same() -> None:
+    for pair in differing():
+        assert not repeats(sample_memory(0, pair.one), sample_memory(1, pair.other)), pair
 
 
 def test_a_genitive_says_what_a_compound_says_and_other_orders_of_words_do_not() -> None:

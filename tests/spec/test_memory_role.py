@@ -16,6 +16,8 @@ from mnemo_core.ingest.memory_role import DIMENSIONS, read_role, says_nothing
         ("Lesson learned: never deploy while the backup is running.", "lesson"),
         ("Next step: write the runbook for the launch weekend.", "next"),
         ("thanks, that works!", "small"),
+        ("lovely. leave my surname out of anything public please", "instruction"),
+        ("I'm allergic to latex.", "identity"),
         ("can you rewrite this paragraph for me?", "question"),
         ("[12:04:11] sync finished: 14 files, 0 errors", "script"),
     ],

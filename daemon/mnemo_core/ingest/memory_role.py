@@ -7,15 +7,17 @@ and what may stand in a context unasked. Fitted by `tests/bench/fit_roles.py`.
 
 import base64
 import functools
+from itertools import takewhile
 from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.ingest.classification import classify
-from mnemo_core.ingest.memory_cues import CoreCategory, MemoryFacts, cues_of
+from mnemo_core.ingest.memory_cues import CoreCategory, MemoryFacts, cues_of, describes_user
 from mnemo_core.ingest.statement_kind import LinearTextModel, statement_kind
 from mnemo_core.text import lexicon
+from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.statement_reading import read_statement
 from mnemo_store.records import CATEGORIES
 
@@ -27,6 +29,7 @@ ROLES: Final[tuple[MemoryRole, ...]] = get_args(MemoryRole)
 ROLE_ROWS: Final = 1 << 13  # of the table of weights of words
 VECTOR_SCALE: Final = 4.0  # of a unit vector among the other features
 DIMENSIONS: Final = 384  # of the vectors that there are weights for
+_OPENING_CHARS = 400  # of a text, in which it may begin with thanks
 _GO_ON = lexicon.words("classification", "go_on")
 _CUES: Final[tuple[CoreCategory, ...]] = get_args(CoreCategory)
 _FACTS = MemoryFacts(layer="working")
@@ -44,11 +47,23 @@ class FoundRole(NamedTuple):
 def read_role(text: str, vector: NDArray[np.float32] | None = None) -> FoundRole:
     """The role of a text that no assistant said, whose replies alone are answers. vector: its unit vector (384,) of the
     default model; None where there is none."""
+    text = _without_pleasantry(text)
     scores = _words.scores(text) + role_signs(text, vector) @ _sign_weights()
     scores[ROLES.index("answer")] = -np.inf
+    if describes_user(text):  # an allergy is no taste
+        scores[[ROLES.index("taste"), ROLES.index("small")]] = -np.inf
     odds = np.exp(scores - scores.max())
     best = int(np.argmax(odds))
     return FoundRole(ROLES[best], float(odds[best] / odds.sum()))
+
+
+def _without_pleasantry(text: str) -> str:
+    """The text from its first sentence on that says more than thanks or yes; what it was where none does."""
+    said = sentences(text[:_OPENING_CHARS])
+    opening = [*takewhile(says_nothing, said)]
+    if not opening or len(opening) == len(said):
+        return text
+    return text[text.index(said[len(opening)]) :]
 
 
 def says_nothing(prompt: str) -> bool:

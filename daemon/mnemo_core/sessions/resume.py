@@ -19,7 +19,7 @@ from mnemo_core.ingest.memory_role import MemoryRole
 from mnemo_core.retrieval.context_block import OTHERS_HEADING, ContextLine, inline_text, listed_line, render_line
 from mnemo_core.retrieval.result_selection import OTHERS_SHARE
 from mnemo_core.text.lazy_patterns import lazy_pattern
-from mnemo_core.text.statement_reading import FILLER
+from mnemo_core.text.statement_reading import FILLER, stem
 from mnemo_core.text.tokens import NEGATIONS
 
 CORE_TOKENS = 2000  # [G 7], as those of all budgets here: characters / 4, so that no model decides what fits
@@ -142,7 +142,7 @@ class ComparedWords(NamedTuple):
 def compared_words(text: str) -> ComparedWords:
     """Return the words of a text for comparison. Linear in its length, and cheap enough for several hundred texts."""
     words = _WORD.findall(text.lower())
-    stems = frozenset(word[:STEM_CHARS] for word in words if word not in FILLER)
+    stems = frozenset(stem(word)[:STEM_CHARS] for word in words if word not in FILLER)
     return ComparedWords(stems, frozenset(word for word in words if word in NEGATIONS or any(map(str.isdigit, word))))
 
 

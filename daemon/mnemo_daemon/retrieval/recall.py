@@ -72,9 +72,9 @@ class Recall:
         self._time_order = TimeOrder(store, views)
         self._expansion = QueryExpansion(store, views, self._retrieval, self._ranking_inputs)
         self.roles = RoleReader(store, views, indexing.serving)
-        self._result_builder = ResultBuilder(store, views, indexing, embedding, self.roles)
+        self.result_builder = ResultBuilder(store, views, indexing, embedding, self.roles)
         self._explainer = Explainer(views)
-        self._why = RecallDiagnosis(store, views, self._explainer, self._result_builder.tokens)
+        self._why = RecallDiagnosis(store, views, self._explainer, self.result_builder.tokens)
         # One thread for quick questions: several contend for the interpreter, and each answer takes longer. What may
         # take long has threads of its own, so that it delays no other.
         self._quick = ThreadPoolExecutor(1, "mnemo-recall")
@@ -148,7 +148,7 @@ class Recall:
         self._expansion.expand(context)
         if question.group_by == "note":
             group_by_note(context)
-        context.page = self._result_builder.build(context)
+        context.page = self.result_builder.build(context)
         timer.mark("fetch")
         context.took_ms = timer.total()
         return context

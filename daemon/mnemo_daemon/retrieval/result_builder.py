@@ -14,6 +14,7 @@ from mnemo_core.decay import epoch_of
 from mnemo_core.documents.chunking import estimate_tokens
 from mnemo_core.ingest.memory_role import ROLES
 from mnemo_core.retrieval import abstention, excerpts, result_selection
+from mnemo_core.retrieval.prompt_relevance import PromptCandidate, relevant_places
 from mnemo_core.retrieval.result_selection import (
     IMPERSONAL_SOURCES,
     SelectedMemory,
@@ -43,10 +44,6 @@ _SUPERSEDED = STATES.index("superseded")
 _PROCEDURAL = KINDS.index("procedural")
 
 CONTEXT_CANDIDATES_MAX = 60  # best candidates that a context is chosen from
-# Scores of the learned ranker. Of the 80 prompts of tests/fixtures/months that nothing bears on 72 get nothing, and of
-# the 92 memories that belong in the other contexts 64 are in them; 9 % of all lines are of no use. [bench_month]
-EVENT_WEIGHT = 0.35  # of the score of what happened once, where it is held against these:
-RELEVANT_BEST_MIN, RELEVANT_MIN, RELEVANT_SHARE = 0.2, 0.07, 0.12
 _PASSING = [ROLES.index(role) for role in PASSING]
 _EVENT = ROLES.index("event")
 ROWS_CHARS = (768, 4096)  # of a text, cut into tokens again for its excerpt: those with rows stand at its beginning
@@ -191,9 +188,10 @@ class ResultBuilder:
         question, found, serving = context.question, context.found, context.serving
         rows, evidence = context.rows, None
         in_order = context.timed is not None and len(context.timed.ordered) > 0
+        is_unasked = bool(question.unasked) and question.as_of is None
         if question.is_cut or question.explain:
             evidence = self._evidence(context)
-            if question.is_cut:
+            if question.is_cut and not (is_unasked and evidence.basis == "learned"):  # these are judged one by one
                 kept = evidence.kept_rows | _kept_in_time(context, evidence)
                 rows = [row for row in rows if row in kept]
         wanted = SelectionRequest(
@@ -207,8 +205,8 @@ class ResultBuilder:
         with self._store.snapshot() as snapshot:
             irrelevant = dict[int, str]()
             reader = CandidateReader(snapshot, context.corpus, found.numbers[context.rows], serving, self.tokens)
-            if question.unasked and question.as_of is None:
-                ranked, rows = rows, self._relevant(context, rows, snapshot)
+            if is_unasked and evidence is not None:
+                ranked, rows = rows, self._relevant(context, evidence, rows, snapshot)
                 if question.explain:
                     irrelevant = dict.fromkeys(found.numbers[sorted({*ranked} - {*rows})].tolist(), "not_relevant")
                 corpus = context.corpus
@@ -251,21 +249,33 @@ class ResultBuilder:
             selected.uncompared,
         )
 
-    def _relevant(self, context: RecallContext, rows: list[int], snapshot: Snapshot) -> list[int]:
-        """Return the candidates that are relevant to a prompt: without small talk, questions, logs and explanations,
-        and without those whose score is too low; none if the best score is. What happened once counts for less."""
+    def _relevant(
+        self, context: RecallContext, evidence: CutoffEvidence, rows: list[int], snapshot: Snapshot
+    ) -> list[int]:
+        """Return the candidates that are relevant to a prompt."""
+        if evidence.basis != "learned":
+            return [row for row, _ in self._lasting(context, rows, snapshot)]
+        judged = self.prompt_candidates(context, evidence, rows, snapshot)
+        rows = [*judged]
+        return [rows[place] for place in relevant_places(context.question.query, [*judged.values()])]
+
+    def prompt_candidates(
+        self, context: RecallContext, evidence: CutoffEvidence, rows: list[int], snapshot: Snapshot
+    ) -> dict[int, PromptCandidate]:
+        """The candidates that may bear on a prompt, by their rows."""
+        closeness, coverage = evidence.features[:, [abstention.CLOSENESS, abstention.COVERAGE]].T.tolist()
+        place_of, scores = {row: place for place, row in enumerate(evidence.rows)}, context.scored.scores
+        return {
+            row: PromptCandidate(float(scores[row]), closeness[place], coverage[place], role == _EVENT)
+            for row, role in self._lasting(context, rows, snapshot) if (place := place_of.get(row)) is not None
+        }  # fmt: skip
+
+    def _lasting(self, context: RecallContext, rows: list[int], snapshot: Snapshot) -> list[tuple[int, int]]:
+        """The first of these candidates and their roles, without small talk, questions, logs and explanations."""
         rows = rows[:CONTEXT_CANDIDATES_MAX]
         numbers = context.found.numbers[rows].astype(np.intp)
         roles = self._roles.of(self._views.attributes, numbers, snapshot)
-        is_passing = np.isin(roles, _PASSING).tolist()
-        if context.candidates.learned is None:
-            return [row for row, passes in zip(rows, is_passing, strict=True) if not passes]
-        scores = context.scored.scores[rows] * np.where(roles == _EVENT, EVENT_WEIGHT, 1.0)
-        scored = [(row, score) for row, score, passes in zip(rows, scores.tolist(), is_passing, strict=True)
-                  if not passes]  # fmt: skip
-        best = max((score for _, score in scored), default=0.0)
-        least = max(RELEVANT_MIN, RELEVANT_SHARE * best)
-        return [row for row, score in scored if score >= least] if best >= RELEVANT_BEST_MIN else []
+        return [(row, role) for row, role in zip(rows, roles.tolist(), strict=True) if role not in _PASSING]
 
     def _evidence(self, context: RecallContext) -> CutoffEvidence:
         """The evidence of where the list ends, in the order of the scores whatever order is requested."""

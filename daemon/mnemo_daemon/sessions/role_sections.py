@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mnemo_core.decay import epoch_of
 from mnemo_core.ingest.memory_role import ROLES, MemoryRole
@@ -40,7 +41,7 @@ from mnemo_core.sessions.resume import (
 from mnemo_daemon.memories.memory_columns import Numbers, Relevance, RoleReader, by_weight
 from mnemo_daemon.times import local_day
 from mnemo_store.backend import Snapshot
-from mnemo_store.indexes.attributes import AttributeStore
+from mnemo_store.indexes.attributes import MINUTE_MS, AttributeStore
 from mnemo_store.records import CATEGORIES, PROFILE_SOURCE, Memory
 
 OVERFLOW_MAX = 4  # memories of a role that do not fit, after which no more are read
@@ -97,10 +98,13 @@ class RoleSections:
         is_recent &= np.isin(self._roles, [ROLES.index(role) for role in RECENT_ROLES])
         is_event = self._roles == ROLES.index("event")
         is_recent &= ~is_event | (created >= self._snapshot.now - EVENTS_MS)
+        is_over = self._is_over(self._rows)
+        before = self._left_out.copy()
+        self._left_out["over"] += int((is_recent & is_over).sum())
+        is_recent &= ~is_over
         is_recent &= ~np.isin(self._rows, list(self._used))
         rows = self._rows[is_recent]
         rows = rows[np.argsort(-columns.values("created_at", rows), kind="stable")][:NEWEST_MAX]
-        before = self._left_out.copy()
         entries = [*self._recent_entries(self._relevant_first(rows, RELEVANT_MIN))]
         # The line of the notes that were edited in the last days, by the time of their files.
         notes = list[ResumeEntry]()
@@ -138,6 +142,14 @@ class RoleSections:
         before = self._left_out.copy()
         section = fill_section(entries(), None, tokens, OVERFLOW_MAX)
         return section._replace(total=standing + len([*looked]), left_out=self._left_out - before)
+
+    def _is_over(self, rows: Numbers) -> NDArray[np.bool_]:
+        """A mask of the appointments of which every time that their texts name has passed."""
+        ends = [self._columns.values(name, rows) for name in ("told_until", "named_until")]
+        last = np.max(ends, axis=0, initial=0)
+        is_over: NDArray[np.bool_] = (last > 0) & (last <= self._snapshot.now // MINUTE_MS)
+        is_over &= (self._columns.values("weekdays", rows) == 0) & (self._roles == ROLES.index("appointment"))
+        return is_over
 
     def _ordered(self, role: MemoryRole) -> Numbers:
         """The first memories of a role: the newest, or those of the greatest weight."""

@@ -5,6 +5,8 @@ them as repetitions of each other (5.5, 5.8); with the profile G only in the buf
 wording stays; the other one is superseded by it.
 """
 
+import re
+
 from mnemo_core.lifecycle.consolidation.cycle import CHANGES_PER_STEP, CycleOperation, Planning, StepPlan
 from mnemo_core.lifecycle.consolidation.joining.pairs import (
     PairPlan,
@@ -19,10 +21,22 @@ from mnemo_core.lifecycle.consolidation.state import CycleState
 from mnemo_core.retrieval.result_selection import is_apart
 from mnemo_core.text.canonical import canonical_form, difference, obviously_differ, unchanged_words
 from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.segmentation import sentences
 from mnemo_store.records import DEFAULT_NAMESPACE, TRUSTS, Memory
 
-# "the code of the garage", for the words of "the garage code".
-_GENITIVE = lazy_pattern(r"\b([a-z]{2,30}) of (?:the |my |our )?([a-z]{2,30})\b")
+# Constructions that say the same as others: each is replaced by a shorter one.
+_CONSTRUCTIONS = (
+    (lazy_pattern(r"\b([a-z]{2,30}) of (?:the |my |our )?([a-z]{2,30})\b"), r"\2 \1"),  # the code of the garage
+    (lazy_pattern(r"\b(?:every|each) ((?:mon|tues|wednes|thurs|fri|satur|sun)day)\b", re.IGNORECASE), r"on \1s"),
+    (lazy_pattern(r"\AThere(?:['’]s| is| are) "), ""),
+    (lazy_pattern(r"\b((?:my|our) [a-z]{2,30})['’]s name is\b", re.IGNORECASE), r"\1 is"),
+    (lazy_pattern(r"(?:['’]s| is) employed (?:by|at)\b"), " works for"),
+    (lazy_pattern(r"(?:['’]m|['’]re| am| are) employed (?:by|at)\b"), " work for"),
+)
+# The words before which a phrase at the end of a sentence begins, which may stand at its beginning as well.
+_FRONTED = frozenset(
+    ("at", "on", "in", "by", "from", "during", "before", "after", "under", "behind", "with", "for", "until", "since")
+)
 DUPLICATES_PLACE = "lifecycle_near_duplicates_at"
 
 
@@ -60,11 +74,34 @@ def plan_near_duplicates(state: CycleState) -> Planning:
 
 def repeats(one: Memory, other: Memory) -> bool:
     """Return whether two memories differ in no specific, nor in the day they speak of."""
-    texts = one.content, other.content
-    if is_apart(one, other) or obviously_differ(*map(unchanged_words, texts)):
+    if is_apart(one, other):
         return False
-    return difference(*map(canonical_form, texts)) is None or (
-        difference(*(canonical_form(_GENITIVE.sub(r"\2 \1", text)) for text in texts)) is None
+    texts = one.content, other.content
+    plain = tuple(map(_in_plain_construction, texts))
+    return any(_are_equal(*pair) for pair in dict.fromkeys((texts, plain)))
+
+
+def _in_plain_construction(text: str) -> str:
+    for pattern, plain in _CONSTRUCTIONS:
+        text = pattern.sub(plain, text)
+    return text
+
+
+def _are_equal(one: str, other: str) -> bool:
+    """Return whether two texts have one form, or the same words with the phrase at the end of one at the beginning of
+    the other: "On Fridays it closes at noon."."""
+    if obviously_differ(unchanged_words(one), unchanged_words(other)):
+        return False
+    forms = canonical_form(one), canonical_form(other)
+    if difference(*forms) is None:
+        return True
+    first, second = (form.values for form in forms)
+    if len(first) != len(second) or max(len(sentences(one)), len(sentences(other))) > 1:
+        return False
+    return any(
+        words[0] in _FRONTED and words[place:] + words[:place] == others
+        for words, others in ((first, second), (second, first))
+        for place in range(2, len(words))
     )
 
 

@@ -20,6 +20,7 @@ const SECTIONS = {
 /** @type {Record<string, string>} */
 const LEFT_OUT = {
   over_budget: "did not fit",
+  over: "over",
   sensitive: "sensitive, not asked for",
   archived: "archived",
   superseded: "replaced by a newer one",
