@@ -1,16 +1,28 @@
 """Stores on several devices that exchange their changes through a folder. SPEC 21"""
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from mnemo_core.ingest.mutations import new_version
-from mnemo_daemon.sync.sync_service import SyncService
+from mnemo_daemon.sync.segments import START, read_entries
+from mnemo_daemon.sync.shared_folder import device_names
+from mnemo_daemon.sync.sync_service import STATE_FILE, SyncService
 from mnemo_store.disk import Disk
-from mnemo_store.records import DropMemory, Memory, PutMemory, Usage
+from mnemo_store.records import (
+    ChunkRef,
+    DropMemory,
+    ErasedText,
+    Memory,
+    NoteFile,
+    NotePlace,
+    NoteRoot,
+    PutMemory,
+    Usage,
+)
 from mnemo_store.replication.device_clock import OwnDevices
 from mnemo_store.replication.merge import version_stamp
 from mnemo_store.store import Store
@@ -19,12 +31,24 @@ from tests.support.samples import contents, opened, remember, sample_id, sample_
 PASSPHRASE = "correct horse battery staple"
 
 
+class DiskWithoutState(Disk):
+    """A disk that can no longer write how far the exchange is, once something waits to be appended."""
+
+    fails_at_state = False
+
+    def replace_file(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+        if self.fails_at_state and path.name == Path(STATE_FILE).name and (path.parent / "outbox").exists():
+            raise OSError("gone")
+        super().replace_file(path, pieces)
+
+
 class Device:
     """A store with its synchronisation, without a daemon."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.sync = SyncService(store, Disk(), self.erase)
+        self.disk = DiskWithoutState()
+        self.sync = SyncService(store, self.disk, self.erase)
         store.on_commit(self.sync.on_commit)
 
     def erase(self, ids: Sequence[str], by: str) -> None:
@@ -123,6 +147,7 @@ def test_a_store_that_was_taken_back_goes_on_as_a_new_device_and_loses_nothing(
         exchange(older)
         assert older.sync.state is not None
         assert older.sync.state.device != former
+        assert former in older.sync.state.removed, "nobody waits for it any more"
         assert "written before the copy was restored" in contents(store)
         remember(store, 3, "written after the copy was restored")
         exchange(older, first)
@@ -154,3 +179,101 @@ def test_an_absent_folder_is_a_problem_and_loses_nothing(devices: tuple[Device, 
     exchange(first, second)
     assert "written while the folder was away" in contents(second.store)
     assert sample_memory(2).id == sample_id(2)
+
+
+def test_what_one_device_erases_is_erased_on_the_other_and_leaves_no_trace_in_the_folder(
+    devices: tuple[Device, Device], tmp_path: Path
+) -> None:
+    first, second = devices
+    remember(first.store, 2, "the code of the safe is 4711")
+    exchange(first, second)
+    erased = ErasedText(hash="00" * 16, at=first.store.now())
+    write(first.store, erased, DropMemory(id=sample_id(2)), what="purge")
+    exchange(first, second)
+    assert contents(second.store) == contents(first.store) == ["the kettle is on shelf one"]
+    for device in devices:
+        assert device.sync.erasures() == {sample_id(2): {each.device: True for each in device.sync.devices()}}
+        state, key = device.sync.state, device.sync.key
+        assert state is not None
+        assert key is not None
+        for name in device_names(tmp_path / "shared"):
+            found = read_entries(tmp_path / "shared", key, name, START, 1 << 30)
+            assert not found.problem
+            assert b"4711" not in b"".join(found.entries)
+
+
+def test_a_removed_device_is_not_read_and_reads_nothing_more_and_what_it_shared_stays(
+    devices: tuple[Device, Device], tmp_path: Path
+) -> None:
+    first, second = devices
+    remember(second.store, 2, "shared before the removal")
+    exchange(second, first)
+    code = first.sync.remove_device("desktop", "another passphrase")
+    remember(first.store, 3, "shared after the removal")
+    remember(second.store, 4, "written on the removed device")
+    first.sync.exchange()
+    second.sync.exchange()
+    assert "rejoin" in second.sync.problem
+    assert "shared after the removal" not in contents(second.store)
+    assert "written on the removed device" not in contents(first.store)
+    with opened(tmp_path / "third") as store:
+        third = Device(store)
+        third.sync.begin(tmp_path / "shared", passphrase="", code=code, name="third", is_new=False)
+        exchange(third)
+        assert sorted(contents(store)) == sorted(contents(first.store))
+
+
+def test_an_altered_file_is_named_and_nothing_of_it_is_taken(devices: tuple[Device, Device], tmp_path: Path) -> None:
+    first, second = devices
+    assert first.sync.state is not None
+    remember(first.store, 2, "shared after the join")
+    first.sync.exchange()
+    newest = max((tmp_path / "shared" / "devices" / first.sync.state.device).glob("*.seg"))
+    whole = newest.read_bytes()
+    newest.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    second.sync.exchange()
+    assert contents(second.store) == ["the kettle is on shelf one"]
+    (problem,) = (each.problem for each in second.sync.devices() if each.device == first.sync.state.device)
+    assert newest.name in problem
+    newest.write_bytes(whole)
+    second.sync.exchange()
+    assert "shared after the join" in contents(second.store)
+
+
+def test_a_crash_behind_the_append_shares_nothing_twice_and_keeps_the_device(
+    devices: tuple[Device, Device], tmp_path: Path
+) -> None:
+    first, second = devices
+    assert second.sync.state is not None
+    remember(second.store, 2, "appended, but not noted")
+    second.disk.fails_at_state = True
+    with pytest.raises(OSError, match="gone"):
+        second.sync.exchange()
+    folder = tmp_path / "shared" / "devices" / second.sync.state.device
+    size = sum(path.stat().st_size for path in folder.glob("*.seg"))
+    second.store.close()
+    with opened(tmp_path / "second") as store:
+        again = Device(store)
+        exchange(again, first)
+        assert again.sync.state is not None
+        assert again.sync.state.device == second.sync.state.device
+    assert sum(path.stat().st_size for path in folder.glob("*.seg")) == size
+    assert sorted(contents(first.store)) == ["appended, but not noted", "the kettle is on shelf one"]
+
+
+def test_passages_of_a_folder_are_shown_where_it_is_not_and_read_where_it_is(devices: tuple[Device, Device]) -> None:
+    first, second = devices
+    root, file = sample_id(900), sample_id(901)
+    chunk = ChunkRef(sample_id(20), "hash", 1, 2)
+    passage = sample_memory(20, "the boiler is red", managed=file, trust="note", note=NotePlace(title="house"))
+    note = NoteFile(id=file, root=root, path="house.md", chunks=(chunk,))
+    write(first.store, NoteRoot(id=root, path="/home/ada/Notes", added_at=1), note, passage, what="notes")
+    exchange(first, second)
+    assert "the boiler is red" in contents(second.store)
+    write(second.store, PutMemory(data=new_version(second.memory(20), second.store.now(), {"tags": ("mine",)})))
+    exchange(first, second)
+    assert first.memory(20).tags == (), "only the device that reads the folder says what is in it"
+    write(second.store, NoteRoot(id=sample_id(902), path="/mnt/notes", added_at=1), what="notes")
+    exchange(first, second)
+    assert second.memory(20).state == "trashed"
+    assert first.memory(20).state == "active"

@@ -24,6 +24,7 @@ from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import BY_SYNC, SYNC
 from mnemo_daemon.sync import group_keys
 from mnemo_daemon.sync.change_merger import ChangeMerger
+from mnemo_daemon.sync.cipher import SyncError
 from mnemo_daemon.sync.device_files import (
     DeviceAbout,
     DeviceFile,
@@ -39,18 +40,21 @@ from mnemo_daemon.sync.group_keys import GroupKey
 from mnemo_daemon.sync.outgoing_changes import OutgoingChanges, noting_erased, without_erased
 from mnemo_daemon.sync.segments import (
     START,
+    DamagedSegment,
     FolderAhead,
+    FolderBehind,
     Position,
     SegmentWriter,
     end_of,
     newest_snapshot,
     read_entries,
 )
-from mnemo_daemon.sync.shared_folder import device_names
+from mnemo_daemon.sync.shared_folder import device_names, device_state
 from mnemo_daemon.table_walk import walk_table
 from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.disk import Disk
+from mnemo_store.errors import StoreError
 from mnemo_store.records import (
     PutMeta,
 )
@@ -65,7 +69,8 @@ from mnemo_store.replication.shared_entry import (
 from mnemo_store.store import Commit, Store, WriteResult
 from mnemo_store.tables import MEMORIES, StoredMemory
 
-STATE_FILE, KEY_FILE = "sync/state.json", "sync/key"
+STATE_FILE, KEY_FILE, OUTBOX_FILE = "sync/state.json", "sync/key", "sync/outbox"
+APPENDED_TOGETHER = 2000  # entries, which a crash has appended again
 WAITING_CHANGES_MAX = 20_000  # transactions that are held for the folder; of more, the store is read
 READ_BYTES = 256 << 10  # of entries that are read before their place is written down
 MERGED_TOGETHER = 64  # entries whose writes wait for one commit
@@ -78,7 +83,7 @@ CLOCK_AHEAD_MAX_MS = 25 * 3_600_000  # a change that claims to be from later tha
 log = logging.getLogger("mnemo.sync")
 
 
-class SyncState(msgspec.Struct):
+class SyncState(msgspec.Struct, frozen=True):
     """What this device knows of the exchange; kept next to the store."""
 
     folder: str
@@ -89,6 +94,7 @@ class SyncState(msgspec.Struct):
     # For each other device, up to where it was merged.
     read: dict[str, Position] = msgspec.field(default_factory=dict)
     removed: list[str] = msgspec.field(default_factory=list)  # devices that are not read any more
+    former: str = ""  # the id under which this device shared before, until it has shared under the new one
     has_shared: bool = False  # the whole store was shared, and nobody was removed since
     began: float = 0.0  # the time at which it began, in seconds
     folders: list[str] = msgspec.field(default_factory=list)  # portable names of the notes folders that are read here
@@ -134,6 +140,7 @@ class SyncService:
         self._key = self._load_key()
         self._writer: SegmentWriter | None = None
         self._stopping = threading.Event()
+        self._looked_at: list[tuple[tuple[str, int, int], ...]] = []  # the files of the others when they were looked at
 
     @property
     def is_on(self) -> bool:
@@ -218,8 +225,8 @@ class SyncService:
             removed = sorted({*state.removed, found[0].device})
             # What the removed device shared is read from nobody else: the next exchange shares the whole store.
             self._save(msgspec.structs.replace(state, removed=removed, has_shared=False))
-            times = {device: self._now() for device in removed}
-            write_device_file(Path(state.folder), key, state.device, RemovedDevices(times), disk=self._disk)
+            removals = RemovedDevices(self._removals(removed))
+            write_device_file(Path(state.folder), key, state.device, removals, disk=self._disk)
             self._written.clear()
             return group_keys.pairing_code(key)
 
@@ -230,6 +237,8 @@ class SyncService:
             key = group_keys.open_with_code(Path(state.folder), code)
             self._write_file(KEY_FILE, key.to_bytes())
             self._key, self._writer = key, None
+            self._save(msgspec.structs.replace(state, has_shared=False))
+            self._written.clear()
 
     def require_shared(self) -> None:
         """Raise a Refusal where the store is not shared."""
@@ -248,7 +257,12 @@ class SyncService:
         return lease_holder(claims, state.removed, self._now()) == state.device
 
     def close(self) -> None:
-        """Exchange what is left, and end."""
+        """Share what is left, and end."""
+        if self.unsent() and not self._stopping.is_set():
+            try:
+                self.exchange()
+            except (SyncError, StoreError, OSError) as error:
+                log.warning("what was changed last is shared after the next start: %s", error)
         self.stop()
 
     # The exchange
@@ -272,12 +286,12 @@ class SyncService:
             except group_keys.ReplacedKey as error:
                 self.problem = f"{error}: mnemo sync rejoin --code …, with the code of another device"
                 return
-            self._replace_device_if_restored(folder, self._key)
+            writer = self._open_writer(folder, self._key)
             self._list(folder, self._key)
             self._trash_passages_read_here()
             self._pull(folder, self._key)
             if not self._stopping.is_set():
-                self._push(folder, self._key)
+                self._push(folder, self._key, writer)
                 self._report(folder, self._key)
                 self._list(folder, self._key)
             if not self.problem:
@@ -316,34 +330,53 @@ class SyncService:
         return {memory_id: {device: memory_id in some for device, some in done.items()} for memory_id in known}
 
     def _has_news(self) -> bool:
+        """Return whether a file of another device has changed since this was asked last."""
         state = self._state
         if state is None:
             return False
         folder = Path(state.folder)
-        newest = 0.0
-        for device in device_names(folder):
-            if device != state.device and device not in state.removed:
-                with contextlib.suppress(OSError):
-                    newest = max(newest, *(each.stat().st_mtime for each in (folder / "devices" / device).iterdir()))
-        if newest == self._newest:
-            return False
-        self._newest = newest
-        return True
+        with contextlib.suppress(SyncError, OSError):
+            found = [device_state(folder, device) for device in device_names(folder) if self._is_read(device)]
+            found, self._looked_at = [each for each in found if each not in self._looked_at], found
+            return bool(found)
+        return False
 
-    _newest = 0.0  # the time of the newest file of the others when it was looked at
+    def _open_writer(self, folder: Path, key: GroupKey) -> SegmentWriter:
+        """The writer of this device's segments, after what a crash cut short was appended.
 
-    def _replace_device_if_restored(self, folder: Path, key: GroupKey) -> None:
-        """Take a new id where the folder has more of this device than the store knows: the store is an older copy, and
-        its numbers were given already."""
+        Where the folder has more of this device than the store knows, the store is an older copy: it takes a new id,
+        since its numbers were given already, and reads what it wrote before as another device's. Where the folder has
+        less, or it is damaged, the whole store is shared again.
+        """
         state = self._require_state()
-        if end_of(folder, key, state.device).count <= state.position.count:
-            return
-        log.warning("the folder has changes of this device that its store does not know: it goes on as a new device")
-        former, device = state.device, secrets.token_hex(8)
-        self._take_device(device)
-        self._writer = None
-        read = state.read | {former: state.position}
-        self._save(SyncState(state.folder, state.name, device, self._store.seq, START, read, state.removed))
+        if self._writer is not None:
+            return self._writer
+        writer = SegmentWriter(folder, key, state.device, state.position, clock=self._now, disk=self._disk)
+        outbox = self._store.folder / OUTBOX_FILE
+        try:
+            if state.has_shared:
+                if outbox.exists():
+                    sent, *waiting = outbox.read_bytes().split(b"\n")
+                    writer.append(waiting)
+                    state = msgspec.structs.replace(state, sent=max(state.sent, int(sent)))
+                elif end_of(folder, key, state.device).count > state.position.count:
+                    raise FolderAhead("it has changes that no outbox has")
+                self._save(msgspec.structs.replace(state, position=writer.position))
+                self._disk.unlink(outbox)
+        except FolderAhead:
+            log.warning("the folder has changes of this device that its store does not know: it is a new device now")
+            former, device = state.device, secrets.token_hex(8)
+            self._take_device(device)
+            self._disk.unlink(outbox)
+            read = state.read | {former: state.position}
+            fields = {"device": device, "position": START, "read": read, "has_shared": False, "former": former}
+            self._save(msgspec.structs.replace(state, **fields))
+            writer = SegmentWriter(folder, key, device, START, clock=self._now, disk=self._disk)
+        except (FolderBehind, DamagedSegment) as error:
+            log.warning("the whole store is shared again: %s", error)
+            self._save(msgspec.structs.replace(state, has_shared=False))
+        self._writer = writer
+        return writer
 
     def _pull(self, folder: Path, key: GroupKey) -> None:
         """Merges what has arrived of the other devices, until nothing more can be merged."""
@@ -409,6 +442,9 @@ class SyncService:
             position = state.read.get(device, START)
             found = read_entries(folder, key, device, position, limit)
             self._progress[device] = DeviceStatus(device, position.count, found.problem, found.waiting)
+            if found.went_back:  # all of it is read again, which changes nothing that is known
+                self._save(msgspec.structs.replace(state, read=state.read | {device: START}))
+                return has_moved
             if found.position == position:
                 return has_moved
             is_blocked, problem = self._merge_all(device, found.entries)
@@ -419,8 +455,8 @@ class SyncService:
             if is_blocked:
                 limit = 1  # frame by frame up to the one that has to wait
                 continue
-            state.read = state.read | {device: found.position}
-            self._save(state)
+            state = self._require_state()  # merging may have noted an erasure
+            self._save(msgspec.structs.replace(state, read=state.read | {device: found.position}))
             has_moved = True
         return has_moved
 
@@ -455,38 +491,58 @@ class SyncService:
     def _count(self, device: str) -> int:
         return self._require_state().read.get(device, START).count
 
-    def _push(self, folder: Path, key: GroupKey) -> None:
+    def _push(self, folder: Path, key: GroupKey, writer: SegmentWriter) -> None:
         """Shares what was changed here and is not in the folder yet."""
         state = self._require_state()
-        writer = self._writer = self._writer or SegmentWriter(
-            folder, key, state.device, state.position, clock=self._now, disk=self._disk
-        )
         if not state.has_shared:
-            sent = self._outgoing.share_usage(state.device, 0)
-            self._outgoing.clear(sent)
-            entries = self._outgoing.state(state.removed)
-            position = writer.replace_with_snapshot(map(encode_entry, entries))
-            writer.remove_before(newest_snapshot(folder, key, state.device))
-            self._save(msgspec.structs.replace(self._require_state(), sent=sent, position=position, has_shared=True))
-            return
-        if self._store.seq <= state.sent:
-            return
-        sent = self._outgoing.share_usage(state.device, state.sent)
-        erased: list[str] = []
-        entries = noting_erased(self._outgoing.entries(state.sent, sent), erased)
-        first = next(entries, None)
-        if first is not None:
-            known = KnownEntries(counts={device: position.count for device, position in state.read.items()})
-            try:
-                writer.append(_encoded(known, first, entries))
-            except FolderAhead as error:
-                self.problem, self._writer = str(error), None
-                return
-        self._save(msgspec.structs.replace(self._require_state(), sent=sent, position=writer.position))
-        if erased:
-            self._note_erased(erased)
+            self._share_whole(folder, key, writer)
+        elif self._store.seq > state.sent:
+            sent = self._outgoing.share_usage(state.device, state.sent)
+            erased: list[str] = []
+            entries = noting_erased(self._outgoing.entries(state.sent, sent), erased)
+            first = next(entries, None)
+            if first is not None:
+                known = KnownEntries(counts={device: position.count for device, position in state.read.items()})
+                self._append(writer, _encoded(known, first, entries), sent)
+            self._save(msgspec.structs.replace(self._require_state(), sent=sent))
+            if erased:
+                self._note_erased(erased)
         self._clean(writer)
         self._compact(folder, key)
+
+    def _share_whole(self, folder: Path, key: GroupKey, writer: SegmentWriter) -> None:
+        """Replaces all that this device has shared by the state of the store."""
+        state = self._require_state()
+        sent = self._outgoing.share_usage(state.device, 0)
+        self._outgoing.clear(sent)
+        position = writer.replace_with_snapshot(map(encode_entry, self._outgoing.state(state.removed)))
+        writer.remove_before(newest_snapshot(folder, key, state.device))
+        removed = state.removed
+        if state.former:  # all of it is in what was shared now
+            removed = sorted({*state.removed, state.former})
+            write_device_file(folder, key, state.device, RemovedDevices(self._removals(removed)), disk=self._disk)
+        state = self._require_state()
+        self._save(
+            msgspec.structs.replace(
+                state, sent=sent, position=position, has_shared=True, to_clean=[], former="", removed=removed
+            )
+        )
+
+    def _append(self, writer: SegmentWriter, entries: Iterator[bytes], sent: int) -> None:
+        """Appends entries, with which all up to `sent` is shared. What a crash cuts short is kept, so that the same can
+        be appended again."""
+        parts = batched(entries, APPENDED_TOGETHER)
+        some = next(parts, None)
+        while some is not None:
+            following = next(parts, None)
+            self._write_file(OUTBOX_FILE, b"\n".join([b"0" if following else b"%d" % sent, *some]))
+            position = writer.append(some)
+            self._save(msgspec.structs.replace(self._require_state(), position=position))
+            some = following
+        self._disk.unlink(self._store.folder / OUTBOX_FILE)
+
+    def _removals(self, devices: Sequence[str]) -> dict[str, float]:
+        return {device: self._now() for device in devices}
 
     def _note_erased(self, ids: Sequence[str]) -> None:
         """Notes that memories were erased here, whose texts this device may have shared before."""
