@@ -14,7 +14,7 @@ CHECKS = (
     "log", "disk", "inodes", "file system", "clock", "watching", "open files", "leftovers", "service",
     "completion", "agents", "socket path", "socket", "daemon", "version", "hooks", "proxy", "page", "network", "store",
     "integrity", "model", "language model", "columns", "words", "vectors", "threads", "jobs", "queue", "notes",
-    "exposure", "trash", "backups", "round trip",
+    "exposure", "trash", "sync", "backups", "round trip",
 )  # fmt: skip
 EXPECTED: list[tuple[tuple[str, ...], int, Any]] = [
     (("doctor",), 0, {"ok": "bool", "checks": [CHECK]}),

@@ -287,6 +287,18 @@ def check_backups(examined: Examination) -> list[DoctorCheck]:
     return [DoctorCheck("backups", outcome, found, "mnemo backup FOLDER, on another disk")]
 
 
+def check_sync(examined: Examination) -> list[DoctorCheck]:
+    """Report what keeps the devices that share the memory from exchanging their changes."""
+    answer = examined.require_client().sync_status()
+    if not answer.shared:
+        return [DoctorCheck("sync", "ok" if answer.problem is None else "warn", answer.problem or "not shared")]
+    others = [each for each in answer.devices if not each.is_this and not each.removed]
+    problems = [each.problem for each in others if each.problem]
+    if found := answer.problem or next(iter(problems), None):
+        return [DoctorCheck("sync", "warn", found, "mnemo sync status")]
+    return [DoctorCheck("sync", "ok", f"shared with {plural(len(others), 'device')}")]
+
+
 def check_network(examined: Examination) -> list[DoctorCheck]:
     """Report if the kernel keeps the daemon from the network."""
     network = examined.require_status().network

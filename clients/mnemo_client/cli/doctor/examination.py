@@ -61,6 +61,7 @@ CHECKS = (
     CheckRow("notes", daemon_checks.check_notes, needs_daemon=True, repair=daemon_checks.rescan_notes),
     CheckRow("exposure", daemon_checks.check_exposure, needs_daemon=True),
     CheckRow("trash", daemon_checks.check_trash, needs_daemon=True),
+    CheckRow("sync", daemon_checks.check_sync, needs_daemon=True),
     CheckRow("backups", daemon_checks.check_backups, needs_daemon=True),
     CheckRow("round trip", daemon_checks.check_round_trip, needs_daemon=True),
 )

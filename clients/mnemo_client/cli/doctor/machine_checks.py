@@ -28,7 +28,8 @@ NETWORK_FILE_SYSTEMS = frozenset({
     "fuse.rclone", "fuse.s3fs", "davfs", "virtiofs", "vboxsf",
 })  # fmt: skip
 VOLATILE_FILE_SYSTEMS = frozenset({"tmpfs", "ramfs"})
-EXTRAS = {"llm": "llama_cpp", "mcp": "mcp", "pdf": "pypdf", "zh": "rjieba"}  # with the module that each brings
+# With the module that each brings
+EXTRAS = {"llm": "llama_cpp", "mcp": "mcp", "pdf": "pypdf", "sync": "nacl", "zh": "rjieba"}
 COMPLETION_FILES = {
     "bash": (".bashrc", ".bash_profile", ".local/share/bash-completion/completions/mnemo"),
     "zsh": (".zshrc", ".zfunc/_mnemo"),
