@@ -30,7 +30,7 @@ SOURCES = {
 
 # Of the package on the right, the one on the left may import these modules; of itself everything; of others nothing.
 ALLOWED_WITHIN = {
-    ("mnemo_core", "mnemo_store"): {"records"},
+    ("mnemo_core", "mnemo_store"): {"record_texts", "records"},
     ("mnemo_daemon", "mnemo_client"): {"path_safety", "paths", "protocol", "version"},
     ("mnemo_daemon", "mnemo_core"): None,
     ("mnemo_daemon", "mnemo_store"): None,

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("store", "daemon", "clients", "tests", "packaging", "systemd", ".ci")
 OUR_PACKAGES = ("mnemo_store", "mnemo_core", "mnemo_daemon", "mnemo_client")
 # The lines of Python that each folder may have: raising one is a line of the change that names the feature.
-LINES_MAX = {"clients": 21_400, "daemon": 69_300, "packaging": 1_520, "store": 12_300}
+LINES_MAX = {"clients": 21_400, "daemon": 69_800, "packaging": 1_520, "store": 12_300}
 MODULE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 70
 TEST_NAME_WORDS_MIN = 3

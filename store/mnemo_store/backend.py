@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from mnemo_store import codec
 from mnemo_store.codec import Position, digest_key, digest_keys, id_key, id_text, seq_key
+from mnemo_store.record_texts import content_hash
 from mnemo_store.records import (
     Change,
     ChangeEntry,
@@ -35,7 +36,6 @@ from mnemo_store.records import (
     TrashEntry,
     TurnPair,
     Usage,
-    content_hash,
 )
 from mnemo_store.tables import (
     BY_CHANGE,

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from mnemo_daemon.indexing.fact_index import HOLDING_STATES, NAMED_MAX, WITHDRAWN_STATES, FactIndex, FactScope
-from mnemo_store.records import DropFact, DropMemory, Fact, PutFact, content_hash
+from mnemo_store.record_texts import content_hash
+from mnemo_store.records import DropFact, DropMemory, Fact, PutFact
 from mnemo_store.store import Commit, WriteResult
 from tests.support.samples import WAIT_SECONDS, sample_id
 from tests.support.store_services import StoreServices, services_in

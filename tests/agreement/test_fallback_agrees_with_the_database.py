@@ -20,7 +20,8 @@ from mnemo_store.errors import StoreCorruption, WriteFailure
 from mnemo_store.journal import dump
 from mnemo_store.journal.journal import Journal, LineLocation, newest_header
 from mnemo_store.maintenance import compaction
-from mnemo_store.records import Change, ChangeEntry, PutMemory, PutMeta, PutScore, PutUsage, Usage, content_hash
+from mnemo_store.record_texts import content_hash
+from mnemo_store.records import Change, ChangeEntry, PutMemory, PutMeta, PutScore, PutUsage, Usage
 from mnemo_store.recovery.fallback_state import FallbackState, FallbackWriter
 from mnemo_store.recovery.in_memory_tables import InMemoryTables
 from mnemo_store.store import Store, WriteResult

@@ -16,7 +16,8 @@ from mnemo_daemon.indexing.index import INDEXED_STATES, BackgroundIndex
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_store.indexes.attributes import CODED, NAMED
 from mnemo_store.indexes.tokenizer import Tokenizer
-from mnemo_store.records import Memory, embedded_text, text_hash
+from mnemo_store.record_texts import embedded_text, text_hash
+from mnemo_store.records import Memory
 from tests.simulation.embedders import ModelFaults, SimulatedCatalogue, SimulatedModels
 from tests.support.erasure_services import ErasureServices, wait_until
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from mnemo_core.ingest import mutations
+from mnemo_store.record_texts import content_hash
 from mnemo_store.records import (
     ChunkRef,
     DropEdge,
@@ -29,7 +30,6 @@ from mnemo_store.records import (
     Skip,
     TrashEntry,
     Usage,
-    content_hash,
 )
 from mnemo_store.store import Store
 from tests.support.samples import AT, quick_folder, sample_id, sample_memory, tables_of, write

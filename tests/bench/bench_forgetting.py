@@ -35,7 +35,8 @@ from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.question import Question, RecallOutcome
 from mnemo_daemon.retrieval.recall import UsageRecorder
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import Change, Memory, PutMemory, PutUsage, Usage, default_decay_rate, text_hash
+from mnemo_store.record_texts import text_hash
+from mnemo_store.records import Change, Memory, PutMemory, PutUsage, Usage, default_decay_rate
 from mnemo_store.store import TextVectors, WriteResult
 from tests.bench.fit_fusion import loaded
 from tests.bench.quality import TOP_K, load_benchmark, the_projects_own

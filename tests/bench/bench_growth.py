@@ -23,6 +23,7 @@ import numpy as np
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
 from mnemo_store.indexes.vectors import VectorIndex
+from mnemo_store.record_texts import embedded_text, text_hash
 from mnemo_store.records import (
     Change,
     ChunkRef,
@@ -36,8 +37,6 @@ from mnemo_store.records import (
     PutUsage,
     TrashEntry,
     Usage,
-    embedded_text,
-    text_hash,
 )
 from mnemo_store.store import Store, TextVectors, WriteResult
 from tests.bench.bench_durability import DiskWithoutSync

@@ -51,7 +51,7 @@ from mnemo_daemon.transfer.tool_import import ImportRequest, ImportState
 from mnemo_store.batches import batched
 from mnemo_store.disk import Disk
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import embedded_text
+from mnemo_store.record_texts import embedded_text
 from mnemo_store.store import Store
 from tests.bench.quality import load_benchmark
 from tests.bench.texts import texts

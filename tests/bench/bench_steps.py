@@ -26,7 +26,8 @@ from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_daemon.models.embedders.embedder import Embedder, RunAll
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.settings import LifecycleSettings
-from mnemo_store.records import KINDS, Change, Memory, PutMemory, PutUsage, Usage, text_hash
+from mnemo_store.record_texts import text_hash
+from mnemo_store.records import KINDS, Change, Memory, PutMemory, PutUsage, Usage
 from mnemo_store.store import TextVectors, WriteResult
 from tests.bench.bench_durability import DiskWithoutSync
 from tests.bench.tables import show

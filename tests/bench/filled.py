@@ -21,7 +21,8 @@ import numpy as np
 from mnemo_client.errors import MnemoError
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_daemon.models.embedders.embedder import Embedder
-from mnemo_store.records import Memory, PutMemory, PutUsage, Usage, embedded_text, text_hash
+from mnemo_store.record_texts import embedded_text, text_hash
+from mnemo_store.records import Memory, PutMemory, PutUsage, Usage
 from mnemo_store.store import Store, TextVectors, WriteResult
 from tests.bench.bench_durability import DiskWithoutSync
 from tests.bench.idle import anonymous_bytes

@@ -23,13 +23,8 @@ from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_store.disk import Disk
 from mnemo_store.errors import ClosedStoreError, StoreError
 from mnemo_store.maintenance import backup, restore
-from mnemo_store.records import (
-    DropErasedText,
-    ErasedText,
-    PutErasedText,
-    skip_hash,
-    text_hash,
-)
+from mnemo_store.record_texts import skip_hash, text_hash
+from mnemo_store.records import DropErasedText, ErasedText, PutErasedText
 from mnemo_store.store import Commit, Store, WriteReceipt
 from tests.support.erasure_services import CANARY, ErasureServices, traces, wait_until
 from tests.support.faulty_disk import BROKEN, FULL, FaultyDisk

@@ -22,6 +22,7 @@ from mnemo_client.protocol.status import NotesRootStatus
 from mnemo_daemon.transfer.store_merge import MERGED
 from mnemo_store.codec import encode_json
 from mnemo_store.journal.dump import MemoryRow
+from mnemo_store.record_texts import skip_hash
 from mnemo_store.records import (
     ChunkRef,
     DropTrash,
@@ -34,7 +35,6 @@ from mnemo_store.records import (
     Skip,
     TrashEntry,
     Usage,
-    skip_hash,
 )
 from mnemo_store.tables import BY_NAME, MEMORIES, TABLE_NAMES, TABLES, Table, put_of
 from tests.support.running_daemon import RunningDaemon, running

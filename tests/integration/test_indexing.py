@@ -20,7 +20,8 @@ from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedders.embedder import Embedder, Floats
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_store.disk import Disk
-from mnemo_store.records import PutMemory, text_hash
+from mnemo_store.record_texts import text_hash
+from mnemo_store.records import PutMemory
 from mnemo_store.store import Store, TextVectors, WriteResult
 from tests.support.erasure_services import wait_until
 from tests.support.samples import sample_id, sample_memory

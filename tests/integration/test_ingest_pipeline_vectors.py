@@ -26,7 +26,8 @@ from mnemo_daemon.models.embedders.embedder import Embedder, Floats, RunAll
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.settings import IngestSettings, Settings
 from mnemo_store.disk import Disk
-from mnemo_store.records import ConversationTurn, ErasedText, skip_hash, text_hash
+from mnemo_store.record_texts import skip_hash, text_hash
+from mnemo_store.records import ConversationTurn, ErasedText
 from mnemo_store.store import Store, WriteReceipt
 from tests.support.erasure_services import wait_until
 from tests.support.samples import WAIT_SECONDS, sample_memory, write

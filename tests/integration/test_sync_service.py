@@ -267,13 +267,13 @@ def test_passages_of_a_folder_are_shown_where_it_is_not_and_read_where_it_is(dev
     chunk = ChunkRef(sample_id(20), "hash", 1, 2)
     passage = sample_memory(20, "the boiler is red", managed=file, trust="note", note=NotePlace(title="house"))
     note = NoteFile(id=file, root=root, path="house.md", chunks=(chunk,))
-    write(first.store, NoteRoot(id=root, path="/home/ada/Notes", added_at=1), note, passage, what="notes")
+    write(first.store, NoteRoot(id=root, path="/ada/Notes", added_at=1), note, passage, what="notes")
     exchange(first, second)
     assert "the boiler is red" in contents(second.store)
     write(second.store, PutMemory(data=new_version(second.memory(20), second.store.now(), {"tags": ("mine",)})))
     exchange(first, second)
     assert first.memory(20).tags == (), "only the device that reads the folder says what is in it"
-    write(second.store, NoteRoot(id=sample_id(902), path="/mnt/notes", added_at=1), what="notes")
+    write(second.store, NoteRoot(id=sample_id(902), path="/other/notes", added_at=1), what="notes")
     exchange(first, second)
     assert second.memory(20).state == "trashed"
     assert first.memory(20).state == "active"

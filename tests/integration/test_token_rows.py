@@ -30,7 +30,8 @@ from mnemo_daemon.models.embedders.token_rows import LateForm, Projection
 from mnemo_daemon.scheduler import Job, Scheduler
 from mnemo_daemon.settings import IngestSettings, Settings
 from mnemo_store.disk import Disk
-from mnemo_store.records import Memory, PutMemory, text_hash
+from mnemo_store.record_texts import text_hash
+from mnemo_store.records import Memory, PutMemory
 from mnemo_store.store import TextVectors
 from tests.support.erasure_services import ErasureServices, wait_until
 from tests.support.faulty_disk import BROKEN, FaultyDisk

@@ -27,17 +27,8 @@ from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.scheduler import Interval, Job, Scheduler
 from mnemo_store.disk import Disk
 from mnemo_store.errors import ClosedStoreError, DiskFull
-from mnemo_store.records import (
-    ChunkRef,
-    Edge,
-    Memory,
-    NoteFile,
-    NotePlace,
-    Skip,
-    TrashEntry,
-    content_hash,
-    skip_hash,
-)
+from mnemo_store.record_texts import content_hash, skip_hash
+from mnemo_store.records import ChunkRef, Edge, Memory, NoteFile, NotePlace, Skip, TrashEntry
 from mnemo_store.store import Commit, Store, WriteReceipt
 from tests.support.erasure_services import wait_until
 from tests.support.faulty_disk import FULL, FaultyDisk

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
-from mnemo_store.records import skip_hash
+from mnemo_store.record_texts import skip_hash
 from tests.simulation import checks
 from tests.simulation.disk import FOR_GOOD, KINDS, Fault, How, Kind
 from tests.simulation.embedders import OTHER

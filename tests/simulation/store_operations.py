@@ -11,7 +11,7 @@ import msgspec
 from mnemo_store.disk import Disk
 from mnemo_store.errors import HistoryUnavailable
 from mnemo_store.maintenance import restore
-from mnemo_store.records import normalized_text
+from mnemo_store.record_texts import normalized_text
 from tests.simulation import checks
 from tests.simulation.disk import ProcessKill
 from tests.simulation.ledger import Ledger, State, Wrong, differences

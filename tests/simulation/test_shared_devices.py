@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from mnemo_core.ingest.mutations import move_to_trash, new_version, restore
+from mnemo_store.record_texts import skip_hash
 from mnemo_store.records import (
     Change,
     DecisionStatus,
@@ -33,7 +34,6 @@ from mnemo_store.records import (
     PutUsage,
     TopicNode,
     Usage,
-    skip_hash,
 )
 from mnemo_store.replication.device_clock import OwnDevices
 from mnemo_store.tables import NODE_EDGES, TOPIC_NODES
@@ -47,7 +47,7 @@ WORDS = ("kettle", "harbour", "lantern", "violin", "glacier")
 REGRESSIONS = (2_876, 2_984)  # usage shared twice within a millisecond
 
 
-class Life:
+class SharedLife:
     """Random operations of a seed on several devices, with deliveries in between."""
 
     def __init__(self, seed: int) -> None:
@@ -177,7 +177,7 @@ class Life:
 
 @pytest.mark.parametrize("seed", [*SEEDS, *REGRESSIONS])
 def test_all_devices_end_with_the_same_state(seed: int) -> None:
-    life = Life(seed)
+    life = SharedLife(seed)
     life.live(60 if seed in SEEDS else 150)
     exchange_all(life.devices, life.now)
     first, *others = [device.state() for device in life.devices]

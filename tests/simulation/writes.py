@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 
 from mnemo_store.backend import HASHED_STATES
-from mnemo_store.records import Memory, normalized_text, skip_hash
+from mnemo_store.record_texts import normalized_text, skip_hash
+from mnemo_store.records import Memory
 from tests.simulation.ledger import State, Wrong
 from tests.simulation.life import SimulatedLife
 from tests.simulation.world import SimulatedAnswer

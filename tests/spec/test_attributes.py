@@ -20,7 +20,8 @@ from mnemo_store.indexes.attributes import (
     AttributeStore,
     MemoryFilter,
 )
-from mnemo_store.records import STATES, TIERS, UNREQUESTED_SOURCES, ConversationTurn, NotePlace, Usage, text_hash
+from mnemo_store.record_texts import text_hash
+from mnemo_store.records import STATES, TIERS, UNREQUESTED_SOURCES, ConversationTurn, NotePlace, Usage
 from tests.support.samples import AT, sample_id, sample_memory
 
 

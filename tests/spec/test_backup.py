@@ -17,7 +17,8 @@ from mnemo_store.maintenance import backup
 from mnemo_store.maintenance import restore as restoring
 from mnemo_store.maintenance.restore import RestoreResult
 from mnemo_store.progress import Amount
-from mnemo_store.records import FORMAT, DropMemory, ErasedText, skip_hash
+from mnemo_store.record_texts import skip_hash
+from mnemo_store.records import FORMAT, DropMemory, ErasedText
 from mnemo_store.store import Store, TextVectors
 from tests.golden.make import fill, state_of
 from tests.spec.test_compaction import compacted

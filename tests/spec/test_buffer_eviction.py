@@ -9,7 +9,8 @@ import pytest
 from mnemo_core.lifecycle.consolidation import buffer, steps
 from mnemo_core.lifecycle.consolidation.cycle import violation
 from mnemo_daemon.lifecycle.consolidation import consolidation
-from mnemo_store.records import ConversationTurn, Memory, PutMeta, Session, Usage, session_key
+from mnemo_store.record_texts import session_key
+from mnemo_store.records import ConversationTurn, Memory, PutMeta, Session, Usage
 from tests.support.consolidation_services import ConsolidationServices, consolidation_services_in
 from tests.support.samples import AT, WAIT_SECONDS, sample_id, sample_memory, write
 

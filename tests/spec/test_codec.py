@@ -11,7 +11,8 @@ import pytest
 from mnemo_store import records
 from mnemo_store.codec import decode_memory, digest_key, encode, id_key, id_text, seq_key, seq_of
 from mnemo_store.journal.line_codec import JournalLine, SegmentHeader, decode_header, decode_line, is_sealed, seal
-from mnemo_store.records import Change, DropMemory, Memory, PutMemory, Record, content_hash, embedded_text, is_long_term
+from mnemo_store.record_texts import content_hash, embedded_text
+from mnemo_store.records import Change, DropMemory, Memory, PutMemory, Record, is_long_term
 from mnemo_store.tables import TABLE_NAMES
 from tests.support.samples import sample_id, sample_memory
 

@@ -17,7 +17,8 @@ from mnemo_store.journal import dump
 from mnemo_store.journal.journal import newest_header
 from mnemo_store.maintenance import compaction
 from mnemo_store.maintenance.compaction import CompactionSizes
-from mnemo_store.records import ConversationTurn, DropMemory, PutMeta, TurnPair, text_hash
+from mnemo_store.record_texts import text_hash
+from mnemo_store.records import ConversationTurn, DropMemory, PutMeta, TurnPair
 from mnemo_store.recovery import modes
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store, TextVectors

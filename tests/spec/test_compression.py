@@ -13,7 +13,8 @@ from mnemo_core.text.segmentation import sentences
 from mnemo_daemon.lifecycle.compression import IDLE_MS
 from mnemo_daemon.lifecycle.profile_service import Owner
 from mnemo_daemon.memories.memory_service import Caller
-from mnemo_store.records import ConversationTurn, ErasedText, Memory, skip_hash
+from mnemo_store.record_texts import skip_hash
+from mnemo_store.records import ConversationTurn, ErasedText, Memory
 from tests.support.compression_services import CompressionServices, compression_services_in
 from tests.support.samples import sample_id, sample_memory, write
 

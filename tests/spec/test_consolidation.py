@@ -16,16 +16,8 @@ from mnemo_daemon.lifecycle.consolidation import consolidation
 from mnemo_daemon.priority import BUSY, WaitReason
 from mnemo_daemon.scheduler import Job, Scheduler
 from mnemo_daemon.settings import LifecycleSettings
-from mnemo_store.records import (
-    LifecycleDecision,
-    Memory,
-    OperationReport,
-    PutDecision,
-    PutMemory,
-    PutUsage,
-    Usage,
-    decision_digest,
-)
+from mnemo_store.record_texts import decision_digest
+from mnemo_store.records import LifecycleDecision, Memory, OperationReport, PutDecision, PutMemory, PutUsage, Usage
 from mnemo_store.tables import DECISIONS
 from tests.support.consolidation_services import ConsolidationServices, consolidation_services_in
 from tests.support.samples import WAIT_SECONDS, sample_id, sample_memory

@@ -11,17 +11,8 @@ from mnemo_core.lifecycle.consolidation import buffer, core_admission, steps
 from mnemo_core.lifecycle.consolidation.core_admission import UNUSED_EPOCHS
 from mnemo_core.llm.judging.triage import GateAnswer, TriageAnswer
 from mnemo_daemon.lifecycle.consolidation import consolidation
-from mnemo_store.records import (
-    ConversationTurn,
-    Edge,
-    LifecycleDecision,
-    Memory,
-    PutEdge,
-    PutMemory,
-    PutMeta,
-    Usage,
-    decision_digest,
-)  # fmt: skip
+from mnemo_store.record_texts import decision_digest
+from mnemo_store.records import ConversationTurn, Edge, LifecycleDecision, Memory, PutEdge, PutMemory, PutMeta, Usage
 from mnemo_store.tables import DECISIONS
 from tests.support.consolidation_services import ConsolidationServices, consolidation_services_in
 from tests.support.samples import AT, sample_id, sample_memory, write

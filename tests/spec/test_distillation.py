@@ -19,7 +19,8 @@ from mnemo_core.llm.writing.distill import DistilledEntry, DistilledTopic
 from mnemo_core.llm.writing.summarize import CondensedText
 from mnemo_core.text.segmentation import sentences
 from mnemo_daemon.lifecycle.consolidation import consolidation
-from mnemo_store.records import ConversationTurn, Edge, Fact, Layer, Memory, TraceStep, Trust, content_hash
+from mnemo_store.record_texts import content_hash
+from mnemo_store.records import ConversationTurn, Edge, Fact, Layer, Memory, TraceStep, Trust
 from tests.support.consolidation_services import Answers, ConsolidationServices, consolidation_services_in
 from tests.support.samples import AT, WAIT_SECONDS, sample_id, sample_memory, write
 from tests.support.store_services import put

@@ -16,6 +16,7 @@ from mnemo_core.ingest.residue_scan import (
     residue_patterns,
     texts_of,
 )
+from mnemo_store.record_texts import skip_hash
 from mnemo_store.records import (
     ChunkRef,
     ConversationTurn,
@@ -28,7 +29,6 @@ from mnemo_store.records import (
     PutSkip,
     Skip,
     TraceStep,
-    skip_hash,
 )
 from tests.support.samples import AT, sample_id, sample_memory
 

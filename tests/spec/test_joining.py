@@ -15,7 +15,8 @@ from mnemo_core.llm.judging.reconcile import ReconcileAnswer, Relation
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_core.llm.writing.merge import MergedText
 from mnemo_daemon.lifecycle.consolidation import consolidation
-from mnemo_store.records import ConversationTurn, Edge, Fact, Memory, PutEdge, Trust, Usage, content_hash
+from mnemo_store.record_texts import content_hash
+from mnemo_store.records import ConversationTurn, Edge, Fact, Memory, PutEdge, Trust, Usage
 from mnemo_store.tables import DECISIONS
 from tests.support.consolidation_services import ConsolidationServices, consolidation_services_in
 from tests.support.samples import AT, sample_id, sample_memory, write

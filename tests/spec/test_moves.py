@@ -3,7 +3,8 @@
 import pytest
 
 from mnemo_core.lifecycle.moves import MoveTarget, move_facts, move_memory, standing_decisions
-from mnemo_store.records import Fact, LifecycleAction, Memory, decision_digest
+from mnemo_store.record_texts import decision_digest
+from mnemo_store.records import Fact, LifecycleAction, Memory
 from tests.support.samples import AT, sample_id, sample_memory
 
 NOW = AT + 1000

@@ -13,7 +13,7 @@ from mnemo_core.documents.note_diff import (
     text_hash,
 )
 from mnemo_core.similarity.thresholds import jaccard, words
-from mnemo_store.records import skip_hash
+from mnemo_store.record_texts import skip_hash
 from tests.support.time_complexity import cost_growth
 
 

@@ -16,7 +16,8 @@ from mnemo_store.database.environment import Database
 from mnemo_store.database.table_access import TableRow
 from mnemo_store.disk import Committable, Disk
 from mnemo_store.errors import DiskFull, StoreCorruption, UnknownOutcome, WriteFailure
-from mnemo_store.records import DropMemory, text_hash
+from mnemo_store.record_texts import text_hash
+from mnemo_store.records import DropMemory
 from mnemo_store.recovery import database_files, modes
 from mnemo_store.store import Store, TextVectors, WriteResult
 from tests.support.faulty_disk import BROKEN, FULL, READ_ONLY, FaultyDisk

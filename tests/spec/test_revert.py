@@ -13,6 +13,7 @@ from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import AUTHORS, BY_TRASH, EMPTY_TRASH, PURGE, author_of
 from mnemo_daemon.memories import revert
 from mnemo_daemon.memories.revert import RevertConflict
+from mnemo_store.record_texts import skip_hash
 from mnemo_store.records import (
     ChunkRef,
     DropMemory,
@@ -28,7 +29,6 @@ from mnemo_store.records import (
     PutRoot,
     PutTrash,
     TrashEntry,
-    skip_hash,
 )
 from mnemo_store.store import Commit, WriteResult
 from tests.support.samples import WAIT_SECONDS, sample_id, sample_memory, write

@@ -19,7 +19,8 @@ from mnemo_core.sessions.tiers import (
     pair_turns,
     pushed_out,
 )
-from mnemo_store.records import ConversationTurn, Memory, PutMemory, Session, Tier, TurnPair, pair_text, session_key
+from mnemo_store.record_texts import pair_text, session_key
+from mnemo_store.records import ConversationTurn, Memory, PutMemory, Session, Tier, TurnPair
 from tests.support.samples import AT, sample_id, sample_memory
 
 DAY = 86_400_000

@@ -23,6 +23,7 @@ from mnemo_store.commit.write_queue import BACKGROUND_QUEUE_MAX, QUEUE_MAX
 from mnemo_store.database.table_access import TableWriter, open_tables
 from mnemo_store.disk import Committable, Disk
 from mnemo_store.errors import ClosedStoreError, FolderInUse, NewerFormat, QueueFull
+from mnemo_store.record_texts import content_hash
 from mnemo_store.records import (
     FORMAT,
     ChangeEntry,
@@ -34,7 +35,6 @@ from mnemo_store.records import (
     PutUsage,
     TrashEntry,
     Usage,
-    content_hash,
 )
 from mnemo_store.store import (
     Commit,

@@ -16,7 +16,8 @@ from mnemo_daemon.knowledge.topic_graph import GraphFilter, NodeGroup, TopicGrap
 from mnemo_daemon.maintenance.erasure import Erasure, clear_names
 from mnemo_daemon.models.language.task_runner import TaskResult, TaskRunner
 from mnemo_store.disk import Disk
-from mnemo_store.records import DropMemory, NodeEdge, PutMemory, TopicNode, text_hash
+from mnemo_store.record_texts import text_hash
+from mnemo_store.records import DropMemory, NodeEdge, PutMemory, TopicNode
 from tests.support.erasure_services import CANARY, traces
 from tests.support.samples import AT, sample_id, write
 from tests.support.store_services import AGENT, PERSON

@@ -15,17 +15,8 @@ from mnemo_core.knowledge.topic_nodes import absorb_cosine
 from mnemo_core.similarity.thresholds import DEFAULT_MODEL, of_model
 from mnemo_daemon.knowledge.topic_nodes import EDGES_MAX, PAIRS_PER_SLICE, QUIET_SECONDS, SEARCHED_SECONDS
 from mnemo_store.errors import DiskFull
-from mnemo_store.records import (
-    ConversationTurn,
-    DropMemory,
-    DropTurnPair,
-    NodeEdge,
-    PutTopicNode,
-    TopicNode,
-    TurnPair,
-    pair_text,
-    text_hash,
-)
+from mnemo_store.record_texts import pair_text, text_hash
+from mnemo_store.records import ConversationTurn, DropMemory, DropTurnPair, NodeEdge, PutTopicNode, TopicNode, TurnPair
 from mnemo_store.tables import TOPIC_NODES, TURN_PAIRS
 from tests.simulation.embedders import OTHER
 from tests.support.faulty_disk import FULL, FaultyDisk

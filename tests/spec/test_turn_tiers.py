@@ -13,7 +13,8 @@ from mnemo_daemon.history_names import BY_SESSIONS
 from mnemo_daemon.sessions.session_service import pair_at
 from mnemo_daemon.sessions.turn_tiers import TurnTiers
 from mnemo_store.errors import WriteFailure
-from mnemo_store.records import ConversationTurn, DropMemory, DropSession, Memory, Session, TurnPair, session_key
+from mnemo_store.record_texts import session_key
+from mnemo_store.records import ConversationTurn, DropMemory, DropSession, Memory, Session, TurnPair
 from mnemo_store.store import Store
 from mnemo_store.tables import SESSIONS
 from tests.support.conversation_services import KEY, SCOPE, ConversationServices, conversation_services_in

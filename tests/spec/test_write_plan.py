@@ -11,6 +11,7 @@ from mnemo_core.ingest.classification import Classification
 from mnemo_core.ingest.mutations import Draft, MemoryRelation
 from mnemo_core.ingest.policies import OWN_POLICY, POLICIES
 from mnemo_core.ingest.write_plan import IngestItem, IngestScores, PendingSnapshot
+from mnemo_store.record_texts import content_hash
 from mnemo_store.records import (
     Change,
     Edge,
@@ -28,7 +29,6 @@ from mnemo_store.records import (
     TrashEntry,
     Trust,
     Usage,
-    content_hash,
 )
 from tests.support.samples import sample_id, sample_memory
 

@@ -12,7 +12,8 @@ from mnemo_core.sessions import tiers
 from mnemo_core.sessions.tiers import REGISTRY_MAX
 from mnemo_daemon.sessions.session_service import SessionService
 from mnemo_daemon.sessions.turn_tiers import TurnTiers
-from mnemo_store.records import ConversationTurn, Session, TurnPair, session_key
+from mnemo_store.record_texts import session_key
+from mnemo_store.records import ConversationTurn, Session, TurnPair
 from mnemo_store.tables import SESSIONS, TURN_PAIRS
 from tests.support.store_services import StoreServices
 

@@ -10,18 +10,8 @@ import msgspec
 from mnemo_daemon.notes.folder_watch import Watch
 from mnemo_daemon.notes.notes_service import NotesService
 from mnemo_daemon.settings import NotesSettings
-from mnemo_store.records import (
-    Change,
-    Memory,
-    NoteFile,
-    NoteRoot,
-    PutMemory,
-    PutSkip,
-    PutTrash,
-    Skip,
-    TrashEntry,
-    skip_hash,
-)
+from mnemo_store.record_texts import skip_hash
+from mnemo_store.records import Change, Memory, NoteFile, NoteRoot, PutMemory, PutSkip, PutTrash, Skip, TrashEntry
 from mnemo_store.store import Store, WriteResult
 
 WAIT_SECONDS = 15.0  # far more than it takes: the machine may be busy

@@ -29,6 +29,7 @@ from mnemo_daemon.maintenance.erasure import Erasure
 from mnemo_store.backend import Snapshot
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError, UnknownOutcome
+from mnemo_store.record_texts import embedded_text, text_hash
 from mnemo_store.records import (
     Change,
     DropMemory,
@@ -42,8 +43,6 @@ from mnemo_store.records import (
     PutUsage,
     TrashEntry,
     Usage,
-    embedded_text,
-    text_hash,
 )
 from mnemo_store.store import Store, TextVectors, WriteResult
 from tests.support.power_loss import marked

@@ -36,7 +36,7 @@ def _no_journal(_: Any) -> bytes:
 
 
 class SharedFrame(NamedTuple):
-    """What a device adds to its file at once: entries, and how many of the others' it had read before."""
+    """The entries that a device adds to its file at once, and how many of the others' it had read before."""
 
     entries: tuple[bytes, ...]
     seen: dict[str, int]
@@ -136,7 +136,7 @@ class SharedDevice:
             self.commit(list(adjustment.changes), now, adjustment.what, clock=adjustment.clock)
 
     def state(self) -> bytes:
-        """What devices have in common, in one order."""
+        """Everything that devices have in common, in one order."""
         store, own = self.store, self.own
         rows: list[Any] = [("epoch", store.meta(EPOCH))]
         for stored in store.scan(MEMORIES, limit=EVERYTHING):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
+from mnemo_store.record_texts import decision_digest
 from mnemo_store.records import (
     Change,
     Cycle,
@@ -14,7 +15,6 @@ from mnemo_store.records import (
     PutCycle,
     PutDecision,
     PutMeta,
-    decision_digest,
 )
 
 DecisionKey = tuple[str, LifecycleAction, str]  # memory, action, other

@@ -14,18 +14,8 @@ import msgspec
 
 from mnemo_core.documents.note_diff import manifest_for_texts
 from mnemo_core.ingest.mutations import new_version
-from mnemo_store.records import (
-    Change,
-    DropMemory,
-    ErasedText,
-    Memory,
-    NoteFile,
-    PutErasedText,
-    PutSkip,
-    Skip,
-    State,
-    skip_hash,
-)
+from mnemo_store.record_texts import skip_hash
+from mnemo_store.records import Change, DropMemory, ErasedText, Memory, NoteFile, PutErasedText, PutSkip, Skip, State
 
 
 class MemoryReferences(NamedTuple):

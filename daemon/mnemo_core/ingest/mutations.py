@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from mnemo_core.decay import UsageReader, initial_usage, present_usage
+from mnemo_store.record_texts import normalized_text
 from mnemo_store.records import (
     TAGS_MAX,
     Category,
@@ -29,7 +30,6 @@ from mnemo_store.records import (
     Trust,
     Usage,
     default_decay_rate,
-    normalized_text,
 )
 
 KEPT_IMPORTANCE_MIN = 0.3  # a text that scores below it is discarded; at it, it is kept [L 1.5]

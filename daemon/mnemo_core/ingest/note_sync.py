@@ -15,6 +15,7 @@ from mnemo_core.decay import epoch_of, initial_usage, present_usage
 from mnemo_core.documents.note_diff import ChunkText, manifest_for_texts, match_chunks
 from mnemo_core.ingest.classification import Classification, classify
 from mnemo_core.ingest.mutations import move_to_trash, rescore_strength
+from mnemo_store.record_texts import normalized_text, skip_hash
 from mnemo_store.records import (
     TAGS_MAX,
     Category,
@@ -35,8 +36,6 @@ from mnemo_store.records import (
     TrashEntry,
     Usage,
     default_decay_rate,
-    normalized_text,
-    skip_hash,
 )
 
 MEMORIES_A_TURN = 100  # changed in one write turn [SPEC 3.5]

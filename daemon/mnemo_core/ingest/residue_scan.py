@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.text.languages import WORD
-from mnemo_store.records import Memory, normalized_text
+from mnemo_store.record_texts import normalized_text
+from mnemo_store.records import Memory
 
 RUN_WORDS = 5  # [SPEC 3.7]
 WORD_CHARS_MIN = 6  # of a word searched by itself: shorter ones occur within other words, and in noise

@@ -5,14 +5,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from mnemo_store.records import (
-    Change,
-    Memory,
-    PutMemory,
-    PutSession,
-    Session,
-    session_key,
-)
+from mnemo_store.record_texts import session_key
+from mnemo_store.records import Change, Memory, PutMemory, PutSession, Session
 
 
 class SessionScope(NamedTuple):

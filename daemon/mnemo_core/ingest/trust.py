@@ -11,7 +11,8 @@ from typing import Protocol
 import msgspec
 
 from mnemo_core.text.languages import FIRST_CJK, WORD
-from mnemo_store.records import TRUSTS, Change, ImportanceSource, Memory, PutMemory, Relation, Trust, normalized_text
+from mnemo_store.record_texts import normalized_text
+from mnemo_store.records import TRUSTS, Change, ImportanceSource, Memory, PutMemory, Relation, Trust
 
 OWNER: Trust = "user"  # whose pins only they themselves can change
 

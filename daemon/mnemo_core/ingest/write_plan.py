@@ -18,6 +18,7 @@ from mnemo_core.ingest.mutations import Decision, Draft, MemoryRelation
 from mnemo_core.ingest.policies import OWN_POLICY, EntryPoint, Policy
 from mnemo_core.similarity.thresholds import JACCARD_ALONE, JACCARD_NEAR, Thresholds, is_similar, text_jaccard
 from mnemo_core.text.canonical import difference
+from mnemo_store.record_texts import content_hash
 from mnemo_store.records import (
     Change,
     DropErasedText,
@@ -39,7 +40,6 @@ from mnemo_store.records import (
     Relation,
     TrashEntry,
     Usage,
-    content_hash,
 )
 
 Dedup = Literal["guarded", "off", "source"]

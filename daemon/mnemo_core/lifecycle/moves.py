@@ -6,15 +6,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from mnemo_core.lifecycle.consolidation.state import moved
-from mnemo_store.records import (
-    LAYERS,
-    Fact,
-    Layer,
-    LifecycleAction,
-    LifecycleDecision,
-    Memory,
-    decision_digest,
-)
+from mnemo_store.record_texts import decision_digest
+from mnemo_store.records import LAYERS, Fact, Layer, LifecycleAction, LifecycleDecision, Memory
 
 
 class MoveTarget(NamedTuple):

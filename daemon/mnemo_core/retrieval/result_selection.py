@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from mnemo_core.similarity.thresholds import RELATIVE_MS_MAX, Thresholds, is_similar
 from mnemo_core.text.canonical import CanonicalForm, canonical_form, difference
 from mnemo_core.text.tokens import NEGATIONS, OPERATORS, OPPOSITES, RELATIVE_DAYS, TextToken
-from mnemo_store.records import OWN_TRUSTS, Memory, content_hash
+from mnemo_store.record_texts import content_hash
+from mnemo_store.records import OWN_TRUSTS, Memory
 
 PREFERENCES_MAX = 5  # that come first, not counted in top_k [L 2.6]
 PREFERENCES_SHARE = 4  # of the budget they get a quarter at most

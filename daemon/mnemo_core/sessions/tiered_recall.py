@@ -22,7 +22,7 @@ from mnemo_core.retrieval.ranking.rankers import (
     RECENT_TIME_CONSTANT_DAYS,
     SIM_SHARE,
 )
-from mnemo_store.records import content_hash
+from mnemo_store.record_texts import content_hash
 
 RING_SHOWN = 5  # the last items of the ring, shown as they are, not scored [T11]
 RECENT_SEARCHED = 10  # [T11]

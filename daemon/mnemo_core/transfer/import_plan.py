@@ -12,6 +12,7 @@ from mnemo_core.ingest.mutations import Draft
 from mnemo_core.text import cleaning, secrets
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_core.transfer.importers import ImportedMemory, ImportItemError, Tool
+from mnemo_store.record_texts import normalized_text
 from mnemo_store.records import (
     CONTENT_CHARS_MAX,
     KEY_CHARS_MAX,
@@ -23,7 +24,6 @@ from mnemo_store.records import (
     PutUsage,
     TrashEntry,
     Usage,
-    normalized_text,
 )
 
 SOURCE = "import"  # what every imported memory says of where it came from. SPEC 2.1

@@ -12,18 +12,8 @@ import msgspec
 
 from mnemo_core.decay import bring_to_epoch
 from mnemo_core.ingest import mutations
-from mnemo_store.records import (
-    Change,
-    DropTrash,
-    Edge,
-    Memory,
-    PutMemory,
-    PutTrash,
-    PutUsage,
-    TrashEntry,
-    Usage,
-    normalized_text,
-)
+from mnemo_store.record_texts import normalized_text
+from mnemo_store.records import Change, DropTrash, Edge, Memory, PutMemory, PutTrash, PutUsage, TrashEntry, Usage
 
 Outcome = Literal["stored", "duplicate", "updated", "restored", "older"]
 

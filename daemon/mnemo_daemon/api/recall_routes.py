@@ -35,7 +35,8 @@ from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome
 from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.services import Services
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import Memory, content_hash
+from mnemo_store.record_texts import content_hash
+from mnemo_store.records import Memory
 
 T = TypeVar("T")
 

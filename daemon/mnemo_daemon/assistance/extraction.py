@@ -36,7 +36,8 @@ from mnemo_daemon.memories.memory_service import ADD, Caller, MemoryService
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.times import utc_offset
 from mnemo_store.backend import Snapshot
-from mnemo_store.records import PROXY_SOURCE, DropExtraction, Fact, Memory, PendingExtraction, content_hash
+from mnemo_store.record_texts import content_hash
+from mnemo_store.records import PROXY_SOURCE, DropExtraction, Fact, Memory, PendingExtraction
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import EXTRACTIONS
 

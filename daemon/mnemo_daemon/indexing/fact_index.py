@@ -14,6 +14,7 @@ from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.table_walk import records_of
 from mnemo_store.backend import READ_SLICE
 from mnemo_store.batches import batched
+from mnemo_store.record_texts import content_hash
 from mnemo_store.records import (
     TRUSTS,
     Change,
@@ -27,7 +28,6 @@ from mnemo_store.records import (
     PutFact,
     PutMemory,
     State,
-    content_hash,
 )
 from mnemo_store.store import Commit, Store
 from mnemo_store.tables import FACTS

@@ -21,7 +21,8 @@ from mnemo_store.disk import Disk
 from mnemo_store.indexes import index_file
 from mnemo_store.indexes.vectors import VectorIndex
 from mnemo_store.maintenance.check import CHECK_SLICE, TableSource, YieldToQueries, decode
-from mnemo_store.records import Memory, embedded_text, text_hash
+from mnemo_store.record_texts import embedded_text, text_hash
+from mnemo_store.records import Memory
 from mnemo_store.tables import StoredMemory
 
 T = TypeVar("T")

@@ -42,7 +42,7 @@ from mnemo_daemon.settings import Settings
 from mnemo_daemon.times import utc_offset
 from mnemo_store.batches import batched
 from mnemo_store.errors import StoreError
-from mnemo_store.records import text_hash
+from mnemo_store.record_texts import text_hash
 from mnemo_store.store import Store, TextVectors, WriteReceipt
 
 T = TypeVar("T")
@@ -436,7 +436,7 @@ class IngestPipeline:
             found[each.item.name] = [TextVectors(embedder.space, each.digest, each.rows)]
             tokens = self._indexing.handoff.tokens(embedder.space, each.digest)
             if embedder.late is not None and tokens is not None:
-                found[each.item.name].append(TextVectors(embedder.late.space, each.digest, tokens))
+                found[each.item.name].append(TextVectors(embedder.late.space, each.digest, embedder.late.pack(tokens)))
         return found
 
     # Scores

@@ -32,7 +32,8 @@ from mnemo_store.disk import Disk
 from mnemo_store.errors import IndexMismatch
 from mnemo_store.indexes import index_file
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import STATES, embedded_text
+from mnemo_store.record_texts import embedded_text
+from mnemo_store.records import STATES
 from mnemo_store.store import Store
 
 FILE = "topics.view"

@@ -47,6 +47,7 @@ from mnemo_daemon.table_walk import walk_table
 from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.errors import StoreError
+from mnemo_store.record_texts import pair_text, text_hash
 from mnemo_store.records import (
     Change,
     DropMemory,
@@ -60,8 +61,6 @@ from mnemo_store.records import (
     PutTurnPair,
     TopicNode,
     TurnPair,
-    pair_text,
-    text_hash,
 )
 from mnemo_store.store import Commit, Store, TextVectors, WriteResult
 from mnemo_store.tables import NODE_EDGES, TOPIC_NODES, TURN_PAIRS

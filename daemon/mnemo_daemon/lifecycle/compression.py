@@ -37,17 +37,8 @@ from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.progress import Progress, unreported
-from mnemo_store.records import (
-    CATEGORIES,
-    STATES,
-    SUMMARY_SOURCE,
-    TIERS,
-    Change,
-    Memory,
-    PutMemory,
-    PutUsage,
-    skip_hash,
-)
+from mnemo_store.record_texts import skip_hash
+from mnemo_store.records import CATEGORIES, STATES, SUMMARY_SOURCE, TIERS, Change, Memory, PutMemory, PutUsage
 from mnemo_store.store import Store, WriteResult
 
 IDLE_MS = 1_800_000  # without a memory, after which a session is over. SPEC 8

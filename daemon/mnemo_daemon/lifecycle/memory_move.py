@@ -9,7 +9,8 @@ from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import MOVE
 from mnemo_daemon.memories.memory_service import Caller, MemoryService, authorised_changes, place_of
 from mnemo_store.backend import Snapshot
-from mnemo_store.records import Memory, PutDecision, PutFact, PutMemory, PutUsage, content_hash
+from mnemo_store.record_texts import content_hash
+from mnemo_store.records import Memory, PutDecision, PutFact, PutMemory, PutUsage
 from mnemo_store.store import Store, WriteResult
 
 MOVABLE_STATES = ("active", "archived")

@@ -41,16 +41,8 @@ from mnemo_store.errors import ClosedStoreError, DiskFull, StoreError
 from mnemo_store.journal.dump import MemoryRow, VersionRow
 from mnemo_store.maintenance import compaction
 from mnemo_store.progress import Progress, unreported
-from mnemo_store.records import (
-    Change,
-    ErasedText,
-    Memory,
-    PutMemory,
-    PutMeta,
-    PutTopicNode,
-    TopicNode,
-    skip_hash,
-)
+from mnemo_store.record_texts import skip_hash
+from mnemo_store.records import Change, ErasedText, Memory, PutMemory, PutMeta, PutTopicNode, TopicNode
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import TOPIC_NODES

@@ -36,7 +36,8 @@ from mnemo_store.errors import StoreError
 from mnemo_store.maintenance import backup, restore
 from mnemo_store.maintenance.repair import QUARANTINE
 from mnemo_store.progress import Progress, unreported
-from mnemo_store.records import ErasedText, Memory, normalized_text
+from mnemo_store.record_texts import normalized_text
+from mnemo_store.records import ErasedText, Memory
 from mnemo_store.recovery import folder_swap
 from mnemo_store.recovery.folder_lock import FolderLock
 from mnemo_store.store import Store

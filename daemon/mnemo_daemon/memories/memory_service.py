@@ -38,6 +38,7 @@ from mnemo_daemon.table_walk import bad_cursor
 from mnemo_store.backend import Snapshot
 from mnemo_store.codec import id_key, id_text
 from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
+from mnemo_store.record_texts import content_hash, skip_hash
 from mnemo_store.records import (
     OWN_TRUSTS,
     Change,
@@ -54,8 +55,6 @@ from mnemo_store.records import (
     Skip,
     Trust,
     Usage,
-    content_hash,
-    skip_hash,
 )
 from mnemo_store.store import Store, TextVectors, WriteReceipt, WriteResult
 from mnemo_store.tables import SESSIONS

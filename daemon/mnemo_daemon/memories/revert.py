@@ -50,6 +50,7 @@ from mnemo_daemon.memories.record_revert import (
 )
 from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
+from mnemo_store.record_texts import skip_hash
 from mnemo_store.records import (
     Change,
     ChangeEntry,
@@ -67,7 +68,6 @@ from mnemo_store.records import (
     Skip,
     Usage,
     UsageChange,
-    skip_hash,
 )
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import CYCLES, DECISIONS

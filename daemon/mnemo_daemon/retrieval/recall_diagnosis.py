@@ -23,7 +23,8 @@ from mnemo_daemon.retrieval import explanations
 from mnemo_daemon.retrieval.candidates.corpus import NOT_THEN
 from mnemo_daemon.retrieval.explanations import FILTERS, Explainer
 from mnemo_daemon.retrieval.question import Question, RecallContext
-from mnemo_store.records import Memory, content_hash
+from mnemo_store.record_texts import content_hash
+from mnemo_store.records import Memory
 from mnemo_store.store import Store
 
 _VERDICTS: dict[str, Verdict] = {

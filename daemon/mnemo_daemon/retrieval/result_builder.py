@@ -37,7 +37,8 @@ from mnemo_daemon.retrieval.question import BestPassage, CutoffEvidence, Hit, Re
 from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.attributes import AttributeStore
 from mnemo_store.indexes.lexical import LexicalFields
-from mnemo_store.records import KINDS, STATES, TRUSTS, Memory, embedded_text, text_hash
+from mnemo_store.record_texts import embedded_text, text_hash
+from mnemo_store.records import KINDS, STATES, TRUSTS, Memory
 from mnemo_store.store import Store
 
 _SUPERSEDED = STATES.index("superseded")

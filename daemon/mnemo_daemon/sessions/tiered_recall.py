@@ -47,7 +47,8 @@ from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome, StageT
 from mnemo_daemon.retrieval.recall import UsageRecorder
 from mnemo_daemon.sessions.session_service import RingItem, SessionService, turns_in
 from mnemo_store.backend import Snapshot
-from mnemo_store.records import TIERS, Memory, Tier, embedded_text, pair_text, text_hash
+from mnemo_store.record_texts import embedded_text, pair_text, text_hash
+from mnemo_store.records import TIERS, Memory, Tier
 from mnemo_store.store import Store
 
 SESSIONS_MAX = 256  # the one that recalled longest ago goes first,

@@ -51,13 +51,8 @@ from mnemo_daemon.transfer.tool_import import (
 )
 from mnemo_store.errors import StoreError
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import (
-    CONTENT_CHARS_MAX,
-    SCOPE_CHARS_MAX,
-    ConversationTurn,
-    content_hash,
-    skip_hash,
-)
+from mnemo_store.record_texts import content_hash, skip_hash
+from mnemo_store.records import CONTENT_CHARS_MAX, SCOPE_CHARS_MAX, ConversationTurn
 from mnemo_store.store import Store
 from mnemo_store.tables import SESSIONS
 

@@ -9,7 +9,8 @@ from typing import TypeVar
 from mnemo_daemon.history_names import BY_SYNC, SYNC
 from mnemo_daemon.thread_supervision import retry_while_full
 from mnemo_store.backend import Snapshot
-from mnemo_store.records import DropMemory, LifecycleDecision, PutDecision, decision_digest
+from mnemo_store.record_texts import decision_digest
+from mnemo_store.records import DropMemory, LifecycleDecision, PutDecision
 from mnemo_store.replication.device_clock import OwnDevices
 from mnemo_store.replication.merge import Divergence, MergeResult, adjust, lost_words, merge_entry
 from mnemo_store.replication.shared_entry import CONFLICT_REASON, SharedEntry

@@ -84,7 +84,7 @@ log = logging.getLogger("mnemo.sync")
 
 
 class SyncState(msgspec.Struct, frozen=True):
-    """What this device knows of the exchange; kept next to the store."""
+    """The progress of the exchange, kept next to the store."""
 
     folder: str
     name: str  # of this device, for people

@@ -24,7 +24,8 @@ from mnemo_store.codec import digest_key
 from mnemo_store.disk import Disk
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.journal import dump
-from mnemo_store.records import Memory, embedded_text, text_hash
+from mnemo_store.record_texts import embedded_text, text_hash
+from mnemo_store.records import Memory
 from mnemo_store.store import Store
 
 CORE_FILE, TOPICS_FILE = "mnemo-core.md", "mnemo-topics.md"

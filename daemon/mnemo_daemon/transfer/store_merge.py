@@ -35,6 +35,7 @@ from mnemo_store.errors import StoreError, StoreNotEmpty
 from mnemo_store.journal import dump
 from mnemo_store.journal.dump import ChangeRow, DumpHeader, DumpRow, MemoryRow, VectorsRow, VersionRow
 from mnemo_store.maintenance import compaction
+from mnemo_store.record_texts import content_hash, embedded_text, skip_hash, text_hash
 from mnemo_store.records import (
     Change,
     DropErasedText,
@@ -45,10 +46,6 @@ from mnemo_store.records import (
     PutRoot,
     PutTrash,
     PutUsage,
-    content_hash,
-    embedded_text,
-    skip_hash,
-    text_hash,
 )
 from mnemo_store.store import Store, TextVectors, WriteResult
 from mnemo_store.tables import BY_CHANGE, BY_NAME, TABLES, Table, put_of, record_in

@@ -28,7 +28,8 @@ from mnemo_daemon.thread_supervision import retry_while_full
 from mnemo_daemon.times import MS_MAX, parse_time
 from mnemo_store.backend import Snapshot
 from mnemo_store.errors import StoreError
-from mnemo_store.records import Change, DropErasedText, PutMemory, Trust, skip_hash
+from mnemo_store.record_texts import skip_hash
+from mnemo_store.records import Change, DropErasedText, PutMemory, Trust
 from mnemo_store.store import Store, WriteResult
 
 LINE_BYTES_MAX = 32 << 20  # of a file with an item a line; as large as a batch may be

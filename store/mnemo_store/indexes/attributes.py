@@ -23,6 +23,7 @@ from mnemo_store.codec import id_key, id_text
 from mnemo_store.disk import Disk
 from mnemo_store.errors import IndexMismatch
 from mnemo_store.indexes import index_file
+from mnemo_store.record_texts import embedded_text, text_hash
 from mnemo_store.records import (
     CATEGORIES,
     KINDS,
@@ -34,8 +35,6 @@ from mnemo_store.records import (
     UNREQUESTED_SOURCES,
     Memory,
     Usage,
-    embedded_text,
-    text_hash,
 )
 
 KIND = "columns-6"  # of the index file

@@ -265,11 +265,8 @@ class _DumpWriter:
             return
         memory_id = current.memory.id
         for version in self._snapshot.all_versions(memory_id) if self._history else ():
-            if (
-                version.seq <= self._seq
-                and version.seq != current.seq
-                and (self._keep is None or self._keep(version.memory))
-            ):
+            is_current = version.seq == current.seq and not version.memory.overruled
+            if version.seq <= self._seq and not is_current and (self._keep is None or self._keep(version.memory)):
                 yield VersionRow(seq=version.seq, data=version.memory)
         number = self._snapshot.number(memory_id)
         if number is None:

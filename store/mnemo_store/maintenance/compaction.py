@@ -26,7 +26,7 @@ from mnemo_store.database.table_access import TableRow, TableSnapshot, TableWrit
 from mnemo_store.errors import StoreError, StoreNotEmpty, UnknownOutcome
 from mnemo_store.journal import dump
 from mnemo_store.progress import Progress, unreported
-from mnemo_store.records import embedded_text, pair_text, text_hash
+from mnemo_store.record_texts import embedded_text, pair_text, text_hash
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.tables import BOOKKEEPING, CHANGES, EMBEDDINGS, FORGOTTEN, META, ROOTS, TABLE_NAMES, TURN_PAIRS
 

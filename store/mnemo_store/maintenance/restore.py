@@ -25,7 +25,8 @@ from mnemo_store.journal.line_codec import SegmentHeader, seal
 from mnemo_store.maintenance import backup
 from mnemo_store.maintenance.compaction import put_vectors
 from mnemo_store.progress import Progress, unreported
-from mnemo_store.records import FORMAT, ErasedText, PutErasedText, is_long_term, skip_hash
+from mnemo_store.record_texts import skip_hash
+from mnemo_store.records import FORMAT, ErasedText, PutErasedText, is_long_term
 from mnemo_store.recovery import database_files, folder_swap
 from mnemo_store.recovery.folder_lock import FolderLock
 from mnemo_store.store import Store, WriteResult

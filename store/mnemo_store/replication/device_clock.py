@@ -1,4 +1,4 @@
-"""Which device made a change, and in which order the changes of several devices are. SPEC 21
+"""The device that made a change, and the order of the changes of several devices. SPEC 21
 
 A store is shared from the moment on at which the meta value `devices` names its device. From then on each local change
 has a hybrid logical clock: the wall clock in milliseconds, but never earlier than what the store has seen of other

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mnemo_store.backend import Snapshot
+from mnemo_store.record_texts import content_hash, skip_hash
 from mnemo_store.records import (
     TAGS_MAX,
     Change,
@@ -31,8 +32,6 @@ from mnemo_store.records import (
     State,
     TopicNode,
     Usage,
-    content_hash,
-    skip_hash,
 )
 from mnemo_store.replication.device_clock import (
     CLOCK,
@@ -72,7 +71,7 @@ class Divergence(NamedTuple):
 
 
 class MergeResult(NamedTuple):
-    """What merging an entry changes, and which memories are to be looked at after it."""
+    """The changes of merging an entry, and the memories to be looked at after it."""
 
     changes: tuple[Change, ...]
     divergences: tuple[Divergence, ...] = ()

@@ -1,4 +1,4 @@
-"""What devices exchange: the shared changes of one transaction, or of a whole store. SPEC 21
+"""The entries that devices exchange: the shared changes of one transaction, or of a whole store. SPEC 21
 
 A device shares its own changes. Those that it merged come from the device that made them; a snapshot for newcomers has
 those of every device it is asked for. Which files are watched, what was asked of a language model and the reports of
@@ -64,7 +64,7 @@ class SharedEntry(Record, frozen=True, tag_field="entries", tag="changes"):
 
 
 class KnownEntries(Record, frozen=True, tag_field="entries", tag="known"):
-    """How many entries of other devices a device had merged before the entries that follow: they may build on those."""
+    """The numbers of entries of other devices that were merged before what follows, which may build on them."""
 
     counts: dict[str, int]
 

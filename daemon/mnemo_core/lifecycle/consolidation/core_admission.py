@@ -26,6 +26,7 @@ from mnemo_core.lifecycle.consolidation.state import (
 )
 from mnemo_core.llm.judging.triage import GATE, GateAnswer
 from mnemo_core.text.secrets import SENSITIVE_TAG
+from mnemo_store.record_texts import decision_digest
 from mnemo_store.records import (
     OWN_TRUSTS,
     TAGS_MAX,
@@ -35,7 +36,6 @@ from mnemo_store.records import (
     Memory,
     PutDecision,
     PutMemory,
-    decision_digest,
 )
 
 USED_MIN, AGED_MS = 3.0, 7 * DAY_MS  # reinforcement of a candidate, or the age from which any use is enough [G15]

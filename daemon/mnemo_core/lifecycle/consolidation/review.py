@@ -23,6 +23,7 @@ from mnemo_core.lifecycle.consolidation.joining.replacing import (
     supersede_operation,
 )
 from mnemo_core.lifecycle.consolidation.state import CycleState, Review, moved, retagged
+from mnemo_store.record_texts import decision_digest
 from mnemo_store.records import (
     Change,
     Cycle,
@@ -35,7 +36,6 @@ from mnemo_store.records import (
     PutDecision,
     PutMemory,
     PutMeta,
-    decision_digest,
 )
 
 PROPOSALS_MAX = 500  # that wait at once

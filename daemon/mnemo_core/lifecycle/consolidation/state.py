@@ -20,6 +20,7 @@ from mnemo_core.ingest.write_plan import StatedFact
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_core.similarity.thresholds import Thresholds
 from mnemo_core.text.secrets import SENSITIVE_TAG
+from mnemo_store.record_texts import content_hash, decision_digest
 from mnemo_store.records import (
     CATEGORIES,
     KINDS,
@@ -40,8 +41,6 @@ from mnemo_store.records import (
     PutUsage,
     Session,
     Usage,
-    content_hash,
-    decision_digest,
     default_decay_rate,
 )
 

@@ -22,7 +22,7 @@ from mnemo_daemon.models.embedders.embedder import Embedder
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.models.embedders.token_rows import LateForm
 from mnemo_store.maintenance.check import TableSource, YieldToQueries
-from mnemo_store.records import embedded_text, text_hash
+from mnemo_store.record_texts import embedded_text, text_hash
 from mnemo_store.store import Store, TextVectors
 
 TOKENS_MAX = 1 << 17  # in the cache: 8 MB at 64 dimensions, some five thousand turns

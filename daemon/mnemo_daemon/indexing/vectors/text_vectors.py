@@ -18,7 +18,7 @@ from mnemo_daemon.indexing.vectors.active_index import Scope
 from mnemo_daemon.models.embedders.embedder import Embedder
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_store.batches import batched
-from mnemo_store.records import embedded_text, text_hash
+from mnemo_store.record_texts import embedded_text, text_hash
 from mnemo_store.store import Store, TextVectors
 
 WINDOW_SECONDS = 30.0

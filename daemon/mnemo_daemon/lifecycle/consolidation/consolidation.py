@@ -48,6 +48,7 @@ from mnemo_daemon.settings import LifecycleSettings
 from mnemo_daemon.table_walk import cursor_at, place_at
 from mnemo_store.backend import Snapshot
 from mnemo_store.progress import Progress, unreported
+from mnemo_store.record_texts import decision_digest
 from mnemo_store.records import (
     Change,
     Cycle,
@@ -64,7 +65,6 @@ from mnemo_store.records import (
     StepReport,
     Usage,
     UsageChange,
-    decision_digest,
 )
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import CYCLES

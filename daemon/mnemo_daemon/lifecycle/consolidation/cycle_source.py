@@ -34,6 +34,7 @@ from mnemo_store.backend import Snapshot
 from mnemo_store.commit.commit_publisher import Commit
 from mnemo_store.ids import last_key_until, time_of_id
 from mnemo_store.indexes.attributes import NEVER
+from mnemo_store.record_texts import session_key
 from mnemo_store.records import (
     Change,
     Cycle,
@@ -46,7 +47,6 @@ from mnemo_store.records import (
     PutDecision,
     Session,
     Usage,
-    session_key,
 )
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import CYCLES, DECISIONS, SESSIONS

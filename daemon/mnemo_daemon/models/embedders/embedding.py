@@ -56,7 +56,7 @@ from mnemo_daemon.models.embedders.token_rows import (
 from mnemo_daemon.priority import never_yield
 from mnemo_daemon.settings import Numerics
 from mnemo_store.batches import batched
-from mnemo_store.records import text_hash
+from mnemo_store.record_texts import text_hash
 
 RUN_TOKENS_MAX = 256  # in one run: more falls out of the processor's cache and is slower (adr/0002-embedding-form.md)
 QUERIES_KEPT_MAX = 512  # queries in the service's cache, 1.5 KB each, and half a KB for each token;

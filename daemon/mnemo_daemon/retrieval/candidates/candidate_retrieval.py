@@ -42,7 +42,8 @@ from mnemo_daemon.retrieval.question import Question, RecallContext
 from mnemo_store.batches import batched
 from mnemo_store.indexes.lexical import LexicalIndex, QueryPostings
 from mnemo_store.indexes.vector_kernels import QueryVector
-from mnemo_store.records import DEFAULT_NAMESPACE, STATES, Fact, embedded_text, text_hash
+from mnemo_store.record_texts import embedded_text, text_hash
+from mnemo_store.records import DEFAULT_NAMESPACE, STATES, Fact
 from mnemo_store.store import Store
 
 CANDIDATES_MIN = 100  # of a channel that are ranked together, however many are asked for; candidates beyond them are

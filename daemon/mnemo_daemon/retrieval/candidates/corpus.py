@@ -22,7 +22,8 @@ from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
 from mnemo_store.indexes.lexical import QueryPostings
 from mnemo_store.indexes.vector_kernels import QueryVector
-from mnemo_store.records import LAYERS, Memory, embedded_text, text_hash
+from mnemo_store.record_texts import embedded_text, text_hash
+from mnemo_store.records import LAYERS, Memory
 
 LAST_ROUND = np.iinfo(np.int8).max
 

@@ -28,7 +28,8 @@ from mnemo_daemon.retrieval.candidates.learned_ranking import LearnedRanking
 from mnemo_daemon.retrieval.question import Question, RecallContext
 from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.lexical import LexicalFields
-from mnemo_store.records import STATES, embedded_text
+from mnemo_store.record_texts import embedded_text
+from mnemo_store.records import STATES
 from mnemo_store.store import Store
 
 TOKENS_MAX = 64  # of the query, that are counted in the index; a text may have all of the others

@@ -14,6 +14,7 @@ from mnemo_core.lifecycle.consolidation.cycle import CHANGES_PER_STEP, CycleOper
 from mnemo_core.lifecycle.consolidation.state import CycleState, Mask
 from mnemo_core.similarity.thresholds import Thresholds
 from mnemo_core.text.secrets import SENSITIVE_TAG
+from mnemo_store.record_texts import decision_digest
 from mnemo_store.records import (
     DEFAULT_NAMESPACE,
     LAYERS,
@@ -25,7 +26,6 @@ from mnemo_store.records import (
     Memory,
     PutDecision,
     PutMeta,
-    decision_digest,
 )
 
 NEW_MAX, OTHERS_MAX = 200, 100  # memories whose neighbours a step looks for in a cycle

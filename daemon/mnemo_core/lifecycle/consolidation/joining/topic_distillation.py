@@ -40,16 +40,8 @@ from mnemo_core.llm.writing.distill import (
 )
 from mnemo_core.text.languages import content_words
 from mnemo_core.text.secrets import SENSITIVE_TAG
-from mnemo_store.records import (
-    LAYERS,
-    TAGS_MAX,
-    Change,
-    LifecycleDecision,
-    Memory,
-    PutDecision,
-    PutMeta,
-    decision_digest,
-)
+from mnemo_store.record_texts import decision_digest
+from mnemo_store.records import LAYERS, TAGS_MAX, Change, LifecycleDecision, Memory, PutDecision, PutMeta
 
 TOPIC_MEMBERS_MIN = 10  # of a topic that is distilled [G25]
 TOPICS_MAX = 2  # that are distilled in a cycle [G25]
