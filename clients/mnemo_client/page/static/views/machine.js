@@ -5,6 +5,7 @@ import { lineChart, moreButton } from "../charts.js";
 import { bytes, count, counted, duration } from "../format.js";
 import { button, fill, h } from "../html.js";
 import { ifKnown, readInto } from "../part.js";
+import { devicesPanel } from "./machine/devices.js";
 import { EventLog } from "./machine/events.js";
 import { jobsPanel } from "./machine/jobs.js";
 import { modelsPanel, namespacesPanel, settingsPanel, usagePanel } from "./machine/lists.js";
@@ -51,6 +52,7 @@ class Machine {
     this.doctor = panel("doctor");
     this.namespaces = panel("namespaces-panel");
     this.usage = panel("usage");
+    this.devices = panel("devices");
     fill(
       place,
       this.head,
@@ -59,6 +61,7 @@ class Machine {
       h("div", { class: "two machine-two" }, this.notes, this.jobs),
       h("div", { class: "three" }, this.models, this.settings, this.events.place),
       h("div", { class: "three" }, this.doctor, this.namespaces, this.usage),
+      this.devices,
     );
     this.keys = { s: () => this.events.stop() };
     this.timer = setInterval(() => {
@@ -81,6 +84,19 @@ class Machine {
     void this.readStats();
     void this.readModels();
     void this.readSettings();
+    void this.readDevices();
+  }
+
+  async readDevices() {
+    const draw = (/** @type {import("../../api_types").SyncAnswer} */ answer) =>
+      fill(this.devices, devicesPanel(this.page, answer, draw));
+    await readInto(
+      this.page,
+      this.devices,
+      () => call("GET /v1/sync", {}),
+      (answer) => devicesPanel(this.page, answer, draw),
+      "reading the devices",
+    );
   }
 
   leave() {
