@@ -221,7 +221,9 @@ export class Page {
           { class: "note-line", role: "status" },
           "◐ Found by words only: ",
           model?.state === "loading" ? "the embedding model is being loaded" : "there is no embedding model",
-          progress && progress.share > 0 && progress.share < 1 ? `, ${Math.round(progress.share * 100)}% have vectors` : "",
+          progress && progress.share > 0 && progress.share < 1
+            ? `, ${Math.round(progress.share * 100)}% have vectors`
+            : "",
           model?.state === "absent"
             ? h("span", {}, ". Get one with ", h("code", {}, "mnemo models pull all-MiniLM-L6-v2"))
             : null,
