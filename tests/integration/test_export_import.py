@@ -21,7 +21,7 @@ from mnemo_client.protocol.memories import MemoryView, NewMemory, Patch
 from mnemo_client.protocol.status import NotesRootStatus
 from mnemo_daemon.transfer.store_merge import MERGED
 from mnemo_store.codec import encode_json
-from mnemo_store.journal.dump import MemoryRow
+from mnemo_store.journal.dump import MemoryRow, VersionRow
 from mnemo_store.record_texts import skip_hash
 from mnemo_store.records import (
     ChunkRef,
@@ -36,7 +36,7 @@ from mnemo_store.records import (
     TrashEntry,
     Usage,
 )
-from mnemo_store.tables import BY_NAME, MEMORIES, TABLE_NAMES, TABLES, Table, put_of
+from mnemo_store.tables import BY_NAME, MEMORIES, TABLE_NAMES, TABLES, VERSIONS, Table, put_of
 from tests.support.running_daemon import RunningDaemon, running
 from tests.support.samples import AT, dump_of, opened, sample_id, sample_memory, write
 from tests.support.table_records import sample_record
@@ -684,6 +684,8 @@ def test_a_dump_with_an_invalid_id_is_refused_whatever_its_table(client: Client,
     record = sample_record(table, 92)
     if table is MEMORIES:
         row: Any = MemoryRow(seq=1, number=0, data=msgspec.structs.replace(record.memory, id="no id"))
+    elif table is VERSIONS:
+        row = VersionRow(seq=1, data=msgspec.structs.replace(record.memory, id="no id"))
     else:
         row = put_of(table, msgspec.structs.replace(record, **{table.key.fields[0]: "no id"}))
     with pytest.raises(RefusalError, match="line 2"):

@@ -52,7 +52,7 @@ from mnemo_store.store import Store
 from mnemo_store.tables import TABLE_NAMES
 
 VIEW_FILES: dict[Remedy, tuple[str, ...]] = {
-    "views": tuple(f"{kind.name}.view*" for kind in COMMIT_INDEXES), "vectors": ("vectors*", "centroids.view",)
+    "views": tuple(f"{kind.name}.view*" for kind in COMMIT_INDEXES), "vectors": ("vectors*", "centroids.view")
 }  # fmt: skip
 
 log = logging.getLogger("mnemo.repair")

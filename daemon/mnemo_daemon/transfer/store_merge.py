@@ -48,7 +48,7 @@ from mnemo_store.records import (
     PutUsage,
 )
 from mnemo_store.store import Store, TextVectors, WriteResult
-from mnemo_store.tables import BY_CHANGE, BY_NAME, TABLES, Table, put_of, record_in
+from mnemo_store.tables import BY_CHANGE, BY_NAME, DEVICE_USAGES, RECORD_CLOCKS, TABLES, Table, put_of, record_in
 
 T = TypeVar("T")
 
@@ -56,7 +56,10 @@ Part = IncomingMemory | Change | VectorsRow  # what is brought in one by one; of
 
 # Tables whose records are brought in where their parents are here and they are not. Of the rest, a memory has its usage
 # and trash entry with it, and notes stay where their folder is watched.
-MERGED = tuple(table for table in TABLES if table.section == "after memories")
+# Clocks and shares of devices say something of the other store alone.
+MERGED = tuple(
+    table for table in TABLES if table.section == "after memories" and table not in (DEVICE_USAGES, RECORD_CLOCKS)
+)
 
 
 class _StreamSummary(NamedTuple):
