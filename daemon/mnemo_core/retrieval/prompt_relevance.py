@@ -42,8 +42,8 @@ class PromptSigns(NamedTuple):
     is_foreign: bool  # it is not in English
 
 
-# Of the signs in their order. Fitted to the same lives and prompts with an EVENT_WEIGHT of 0.15, before `fit_contexts` had
-# its present form: a new fit has other numbers, and needs `bench_month` again.
+# Of the signs in their order. Fitted to the same lives and prompts with an EVENT_WEIGHT of 0.15, before `fit_contexts`
+# had its present form: a new fit has other numbers, and needs `bench_month` again.
 WEIGHTS = (0.53, 13.78, 20.7, 4.64, 2.64, -3.1)
 BIAS = -14.54
 BEARING_MIN = 0.25
