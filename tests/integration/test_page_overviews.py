@@ -124,11 +124,9 @@ def test_a_chain_shows_where_it_goes_on_with_something_else_of_the_same_name(
             NewFact(subject="the canteen of Harbor", predicate="closes on", object="Sunday"),
         ]))  # fmt: skip
     browser.go("#/facts?ns=chains&subject=Mira")
-    browser.until(lambda: browser.all(".chains .entity"), "no chain")
-    names = browser.run(
-        "return [...document.querySelectorAll('.chains .entity title')].map((each) => each.textContent)"
-    )
-    assert sorted(names) == ["Harbor", "Mira", "Sunday", "the canteen of Harbor"]
+    names = "return [...document.querySelectorAll('.chains .entity title')].map((each) => each.textContent)"
+    expected = ["Harbor", "Mira", "Sunday", "the canteen of Harbor"]
+    browser.until(lambda: sorted(browser.run(names)) == expected, "not the chain of this subject")
     assert len(browser.all(".chains .link.named")) == 1
     assert len(browser.all(".chains .arrow")) == 2
 
