@@ -48,10 +48,12 @@ class Device:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.disk = DiskWithoutState()
+        self.erased: list[str] = []
         self.sync = SyncService(store, self.disk, self.erase)
         store.on_commit(self.sync.on_commit)
 
     def erase(self, ids: Sequence[str], by: str) -> None:
+        self.erased += ids
         write(self.store, *(DropMemory(id=each) for each in ids), what="purge")
 
     def memory(self, number: int) -> Memory:
@@ -200,6 +202,38 @@ def test_what_one_device_erases_is_erased_on_the_other_and_leaves_no_trace_in_th
             found = read_entries(tmp_path / "shared", key, name, START, 1 << 30)
             assert not found.problem
             assert b"4711" not in b"".join(found.entries)
+
+
+def test_what_was_erased_and_not_shared_before_a_restart_is_erased_everywhere(
+    devices: tuple[Device, Device], tmp_path: Path
+) -> None:
+    first, second = devices
+    remember(first.store, 2, "the code of the safe is 4711")
+    exchange(first, second)
+    write(first.store, ErasedText(hash="00" * 16, at=first.store.now()), DropMemory(id=sample_id(2)), what="purge")
+    first.store.close()
+    with opened(tmp_path / "first") as store:
+        again = Device(store)
+        exchange(again, second)
+        assert second.erased == [sample_id(2)]
+        for device in (again, second):
+            assert device.sync.erasures() == {sample_id(2): {each.device: True for each in device.sync.devices()}}
+            assert device.sync.state is not None
+            assert device.sync.key is not None
+            found = read_entries(tmp_path / "shared", device.sync.key, device.sync.state.device, START, 1 << 30)
+            assert b"4711" not in b"".join(found.entries)
+
+
+def test_nobody_waits_for_what_a_device_was_before_it_joined_again(
+    devices: tuple[Device, Device], tmp_path: Path
+) -> None:
+    first, second = devices
+    second.sync.leave()
+    remember(second.store, 2, "written between leaving and joining")
+    second.sync.begin(tmp_path / "shared", passphrase=PASSPHRASE, code="", name="desktop", is_new=False)
+    exchange(second, first)
+    assert sorted(contents(first.store)) == sorted(contents(second.store))
+    assert sorted(each.name for each in first.sync.devices() if not each.is_removed) == ["desktop", "laptop"]
 
 
 def test_a_removed_device_is_not_read_and_reads_nothing_more_and_what_it_shared_stays(

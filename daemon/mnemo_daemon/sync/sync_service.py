@@ -185,11 +185,13 @@ class SyncService:
                 key = group_keys.open_with_code(folder, code) if code else group_keys.open_group(folder, passphrase)
             name = name or platform.node() or "device"
             device = secrets.token_hex(8)
+            with self._store.snapshot() as snapshot:
+                former = OwnDevices.of(snapshot).current
             self._take_device(device)
             (self._store.folder / STATE_FILE).parent.mkdir(mode=0o700, exist_ok=True)
             self._write_file(KEY_FILE, key.to_bytes())
             self._key, self._writer = key, None
-            self._save(SyncState(str(folder), name, device, self._store.seq, began=self._now()))
+            self._save(SyncState(str(folder), name, device, self._store.seq, began=self._now(), former=former))
 
     def leave(self) -> None:
         """Share no more. The store keeps everything; the folder keeps what this device shared."""
@@ -503,10 +505,8 @@ class SyncService:
             first = next(entries, None)
             if first is not None:
                 known = KnownEntries(counts={device: position.count for device, position in state.read.items()})
-                self._append(writer, _encoded(known, first, entries), sent)
+                self._append(writer, _encoded(known, first, entries), sent, erased)
             self._save(msgspec.structs.replace(self._require_state(), sent=sent))
-            if erased:
-                self._note_erased(erased)
         self._clean(writer)
         self._compact(folder, key)
 
@@ -515,26 +515,33 @@ class SyncService:
         state = self._require_state()
         sent = self._outgoing.share_usage(state.device, 0)
         self._outgoing.clear(sent)
-        position = writer.replace_with_snapshot(map(encode_entry, self._outgoing.state(state.removed)))
+        erased: list[str] = []
+        entries = noting_erased(self._outgoing.state(state.removed), erased)
+        position = writer.replace_with_snapshot(map(encode_entry, entries))
         writer.remove_before(newest_snapshot(folder, key, state.device))
         removed = state.removed
         if state.former:  # all of it is in what was shared now
             removed = sorted({*state.removed, state.former})
             write_device_file(folder, key, state.device, RemovedDevices(self._removals(removed)), disk=self._disk)
         state = self._require_state()
+        erased = [*(each for each in erased if each not in set(state.erased)), *state.erased][-ERASED_KEPT_MAX:]
         self._save(
             msgspec.structs.replace(
-                state, sent=sent, position=position, has_shared=True, to_clean=[], former="", removed=removed
+                state, sent=sent, position=position, has_shared=True, to_clean=[], former="", removed=removed,
+                erased=erased,
             )
-        )
+        )  # fmt: skip
 
-    def _append(self, writer: SegmentWriter, entries: Iterator[bytes], sent: int) -> None:
+    def _append(self, writer: SegmentWriter, entries: Iterator[bytes], sent: int, erased: list[str]) -> None:
         """Appends entries, with which all up to `sent` is shared. What a crash cuts short is kept, so that the same can
-        be appended again."""
+        be appended again. `erased`: what the entries that were drawn erase, which is noted before they are appended."""
         parts = batched(entries, APPENDED_TOGETHER)
         some = next(parts, None)
         while some is not None:
             following = next(parts, None)
+            if erased:
+                self._note_erased(erased)
+                erased.clear()
             self._write_file(OUTBOX_FILE, b"\n".join([b"0" if following else b"%d" % sent, *some]))
             position = writer.append(some)
             self._save(msgspec.structs.replace(self._require_state(), position=position))
