@@ -224,6 +224,36 @@ def test_what_was_erased_and_not_shared_before_a_restart_is_erased_everywhere(
             assert b"4711" not in b"".join(found.entries)
 
 
+def test_a_folder_that_was_set_back_while_the_daemon_runs_gets_the_whole_store_again(
+    devices: tuple[Device, Device], tmp_path: Path
+) -> None:
+    first, second = devices
+    remember(second.store, 2, "in the older state of the folder")
+    exchange(second, first)
+    shutil.copytree(tmp_path / "shared", tmp_path / "older")
+    remember(second.store, 3, "shared, and taken away again")
+    second.sync.exchange()
+    shutil.rmtree(tmp_path / "shared")
+    (tmp_path / "older").rename(tmp_path / "shared")
+    remember(second.store, 4, "written behind what was taken away")
+    exchange(second, first)
+    assert sorted(contents(first.store)) == sorted(contents(second.store))
+
+
+def test_why_an_exchange_failed_is_the_problem_until_it_succeeds(
+    devices: tuple[Device, Device],
+) -> None:
+    first, second = devices
+    remember(first.store, 2, "cannot be noted")
+    first.disk.fails_at_state = True
+    with pytest.raises(OSError, match="gone"):
+        first.sync.exchange()
+    assert first.sync.problem == "gone"
+    first.disk.fails_at_state = False
+    exchange(first, second)
+    assert "cannot be noted" in contents(second.store)
+
+
 def test_nobody_waits_for_what_a_device_was_before_it_joined_again(
     devices: tuple[Device, Device], tmp_path: Path
 ) -> None:

@@ -275,7 +275,10 @@ class SyncService:
         return False
 
     def exchange(self) -> None:
-        """Merge what other devices have shared, and share what was changed here. Raises OSError, StoreError."""
+        """Merge what other devices have shared, and share what was changed here.
+
+        Raises SyncError, OSError, StoreError; why it failed is the problem until the next exchange.
+        """
         with self._lock:
             if self._state is None or self._key is None:
                 return
@@ -284,20 +287,35 @@ class SyncService:
                 self.problem = f"{folder} is not there, or is no folder that devices share"
                 return
             try:
-                self.problem = group_keys.check_key(folder, self._key)
+                self._exchange(folder, self._key)
             except group_keys.ReplacedKey as error:
                 self.problem = f"{error}: mnemo sync rejoin --code …, with the code of another device"
-                return
-            writer = self._open_writer(folder, self._key)
-            self._list(folder, self._key)
-            self._trash_passages_read_here()
-            self._pull(folder, self._key)
-            if not self._stopping.is_set():
-                self._push(folder, self._key, writer)
-                self._report(folder, self._key)
-                self._list(folder, self._key)
-            if not self.problem:
-                self.exchanged_at = self._store.now()
+            except (SyncError, OSError) as error:
+                self._writer = None  # what was cut short is looked at again, as after a start
+                self.problem = str(error)
+                raise
+
+    def _exchange(self, folder: Path, key: GroupKey) -> None:
+        self.problem = group_keys.check_key(folder, key)
+        writer = self._open_writer(folder, key)
+        self._list(folder, key)
+        self._trash_passages_read_here()
+        self._pull(folder, key)
+        if not self._stopping.is_set():
+            try:
+                self._push(folder, key, writer)
+            except (FolderBehind, DamagedSegment) as error:
+                self._share_again(error)
+                self._push(folder, key, writer)
+            self._report(folder, key)
+            self._list(folder, key)
+        if not self.problem:
+            self.exchanged_at = self._store.now()
+
+    def _share_again(self, error: SyncError) -> None:
+        """Has the whole store shared by the next push, since the folder has not all that this device wrote."""
+        log.warning("the whole store is shared again: %s", error)
+        self._save(msgspec.structs.replace(self._require_state(), has_shared=False))
 
     def devices(self) -> list[DeviceStatus]:
         """Every device of the folder, and how far it was read at the last exchange."""
@@ -361,8 +379,10 @@ class SyncService:
                     sent, *waiting = outbox.read_bytes().split(b"\n")
                     writer.append(waiting)
                     state = msgspec.structs.replace(state, sent=max(state.sent, int(sent)))
-                elif end_of(folder, key, state.device).count > state.position.count:
+                elif (end := end_of(folder, key, state.device).count) > state.position.count:
                     raise FolderAhead("it has changes that no outbox has")
+                elif end < state.position.count:
+                    raise FolderBehind("the folder has less of this device than it wrote")
                 self._save(msgspec.structs.replace(state, position=writer.position))
                 self._disk.unlink(outbox)
         except FolderAhead:
@@ -375,8 +395,7 @@ class SyncService:
             self._save(msgspec.structs.replace(state, **fields))
             writer = SegmentWriter(folder, key, device, START, clock=self._now, disk=self._disk)
         except (FolderBehind, DamagedSegment) as error:
-            log.warning("the whole store is shared again: %s", error)
-            self._save(msgspec.structs.replace(state, has_shared=False))
+            self._share_again(error)
         self._writer = writer
         return writer
 
@@ -523,6 +542,7 @@ class SyncService:
         if state.former:  # all of it is in what was shared now
             removed = sorted({*state.removed, state.former})
             write_device_file(folder, key, state.device, RemovedDevices(self._removals(removed)), disk=self._disk)
+        self._disk.unlink(self._store.folder / OUTBOX_FILE)
         state = self._require_state()
         erased = [*(each for each in erased if each not in set(state.erased)), *state.erased][-ERASED_KEPT_MAX:]
         self._save(
