@@ -2,7 +2,7 @@
 
     python -m tests.bench.bench_sync [--writes 2000] [--rounds 3] [--changes 10000] [--idle 60]
 
-Writes: the processor time of a daemon for so many requests, one memory each, until all is in the folder and it is quiet,
+Writes: the processor time of a daemon for so many requests, a memory each, until all is in the folder and it is quiet,
 with sync against without, a new daemon each, in turns; without a model, so that the share of sync is as large as it can
 be. Catch-up: a second store reads so many changes of the first. Idle: a daemon that shares and has nothing to do.
 """
@@ -84,7 +84,7 @@ def catch_up(changes: int) -> None:
         cpu, wall = time.process_time() - began[0], time.perf_counter() - began[1]
         print(f"reading them: {wall:.1f} s ({changes / wall:.0f} a second), {cpu:.1f} s of processor time")
         with second.snapshot() as snapshot:
-            assert sum(1 for _ in snapshot.memories()) == changes
+            assert snapshot.count() == changes
         in_folder = sum(path.stat().st_size for path in (folder / "shared").rglob("*.seg"))
         print(f"in the folder: {in_folder / changes:.0f} bytes a memory, whose text has {size / changes:.0f}")
 

@@ -1,6 +1,8 @@
 """Stores on several devices that exchange their changes through a folder. SPEC 21"""
 
+import itertools
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -26,9 +28,10 @@ from mnemo_store.records import (
 from mnemo_store.replication.device_clock import OwnDevices
 from mnemo_store.replication.merge import version_stamp
 from mnemo_store.store import Store
-from tests.support.samples import contents, opened, remember, sample_id, sample_memory, write
+from tests.support.samples import AT, contents, opened, remember, sample_id, sample_memory, write
 
 PASSPHRASE = "correct horse battery staple"
+DAY_MS = 86_400_000
 
 
 class DiskWithoutState(Disk):
@@ -68,8 +71,12 @@ class Device:
 
 @pytest.fixture
 def devices(tmp_path: Path) -> Iterator[tuple[Device, Device]]:
+    clock = itertools.count(time.time_ns() // 1_000_000)  # no two changes are of one millisecond
     with ExitStack() as stack:
-        first, second = (Device(stack.enter_context(opened(tmp_path / name))) for name in ("first", "second"))
+        first, second = (
+            Device(stack.enter_context(opened(tmp_path / name, now=lambda: next(clock))))
+            for name in ("first", "second")
+        )
         remember(first.store, 1, "the kettle is on shelf one")
         write(first.store, Usage(id=sample_id(1), access_count=3))
         first.sync.begin(tmp_path / "shared", passphrase=PASSPHRASE, code="", name="laptop", is_new=True)
@@ -252,6 +259,30 @@ def test_why_an_exchange_failed_is_the_problem_until_it_succeeds(
     first.disk.fails_at_state = False
     exchange(first, second)
     assert "cannot be noted" in contents(second.store)
+
+
+def test_changes_from_the_future_wait_until_it_has_come_and_both_sides_say_so(tmp_path: Path) -> None:
+    clock = {"first": AT, "second": AT}
+    with ExitStack() as stack:
+        first, second = (
+            Device(stack.enter_context(opened(tmp_path / name, now=lambda name=name: clock[name]))) for name in clock
+        )
+        for device, is_new in ((first, True), (second, False)):
+            device.sync.begin(tmp_path / "shared", passphrase=PASSPHRASE, code="", name="", is_new=is_new)
+        exchange(first, second)
+        clock["second"] += 3 * DAY_MS
+        remember(second.store, 2, "written three days ahead")
+        second.sync.exchange()
+        clock["second"] = AT
+        remember(second.store, 3, "written when the clock was right")
+        second.sync.exchange()
+        first.sync.exchange()
+        assert contents(first.store) == []
+        assert "from the future" in "".join(each.problem for each in first.sync.devices())
+        assert "was far ahead once" in second.sync.problem
+        clock.update(first=AT + 2 * DAY_MS, second=AT + 2 * DAY_MS)
+        exchange(second, first)
+        assert len(contents(first.store)) == 2
 
 
 def test_nobody_waits_for_what_a_device_was_before_it_joined_again(

@@ -58,7 +58,7 @@ from mnemo_store.errors import StoreError
 from mnemo_store.records import (
     PutMeta,
 )
-from mnemo_store.replication.device_clock import DEVICES, OwnDevices
+from mnemo_store.replication.device_clock import DEVICES, OwnDevices, next_clock
 from mnemo_store.replication.shared_entry import (
     KnownEntries,
     SharedEntry,
@@ -296,7 +296,7 @@ class SyncService:
                 raise
 
     def _exchange(self, folder: Path, key: GroupKey) -> None:
-        self.problem = group_keys.check_key(folder, key)
+        self.problem = group_keys.check_key(folder, key) or self._clock_problem()
         writer = self._open_writer(folder, key)
         self._list(folder, key)
         self._trash_passages_read_here()
@@ -311,6 +311,15 @@ class SyncService:
             self._list(folder, key)
         if not self.problem:
             self.exchanged_at = self._store.now()
+
+    def _clock_problem(self) -> str:
+        """A sentence where the other devices take nothing of this one, since its clock was far ahead once."""
+        with self._store.snapshot() as snapshot:
+            ahead_ms = next_clock(snapshot, 0) - self._store.now()
+        if ahead_ms <= CLOCK_AHEAD_MAX_MS:
+            return ""
+        hours = (ahead_ms - CLOCK_AHEAD_MAX_MS) // 3_600_000 + 1
+        return f"the clock of this device was far ahead once: others take its changes in {hours} hours at the earliest"
 
     def _share_again(self, error: SyncError) -> None:
         """Has the whole store shared by the next push, since the folder has not all that this device wrote."""
