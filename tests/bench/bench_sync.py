@@ -62,6 +62,31 @@ def shared(store: Store) -> SyncService:
     return sync
 
 
+def remember(store: Store, number: int, text: str) -> int:
+    """Writes a memory; the bytes of its text."""
+    memory = sample_memory(number, f"{number} {text}")
+    write(store, PutMemory(data=memory), PutUsage(data=Usage(id=memory.id)), what="add")
+    return len(memory.content.encode())
+
+
+def segment_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*.seg"))
+
+
+def share_one_by_one(changes: int) -> None:
+    """Shows what changes take in the folder that are each exchanged alone."""
+    with tempfile.TemporaryDirectory(prefix="m") as scratch, opened(Path(scratch) / "store") as store:
+        folder, sync = Path(scratch) / "shared", shared(store)
+        sync.begin(folder, passphrase=PASSPHRASE, code="", name="first", is_new=True)
+        sync.exchange()
+        size, before = 0, segment_bytes(folder)
+        for number, text in enumerate(islice(texts(changes), changes)):
+            size += remember(store, number, text)
+            sync.exchange()
+        added = segment_bytes(folder) - before
+        print(f"exchanged one by one: {added / changes:.0f} bytes a memory, whose text has {size / changes:.0f}")
+
+
 def catch_up(changes: int) -> None:
     """Shows what it takes to share so many changes, and to read them on another device."""
     with tempfile.TemporaryDirectory(prefix="m") as scratch, ExitStack() as stack:
@@ -72,9 +97,7 @@ def catch_up(changes: int) -> None:
         source.exchange()
         size = 0
         for number, text in enumerate(islice(texts(changes), changes)):
-            memory = sample_memory(number, f"{number} {text}")
-            write(first, PutMemory(data=memory), PutUsage(data=Usage(id=memory.id)), what="add")
-            size += len(memory.content.encode())
+            size += remember(first, number, text)
         began = time.process_time(), time.perf_counter()
         source.exchange()
         print(f"sharing {changes} changes: {time.process_time() - began[0]:.1f} s of processor time")
@@ -85,7 +108,7 @@ def catch_up(changes: int) -> None:
         print(f"reading them: {wall:.1f} s ({changes / wall:.0f} a second), {cpu:.1f} s of processor time")
         with second.snapshot() as snapshot:
             assert snapshot.count() == changes
-        in_folder = sum(path.stat().st_size for path in (folder / "shared").rglob("*.seg"))
+        in_folder = segment_bytes(folder / "shared")
         print(f"in the folder: {in_folder / changes:.0f} bytes a memory, whose text has {size / changes:.0f}")
 
 
@@ -104,6 +127,7 @@ def main() -> int:
         alone, with_sync = (1000 * median(taken) / options.writes for taken in found.values())
         print(f"a write: {alone:.2f} ms of processor time, with sync {with_sync:.2f} ms: {with_sync / alone:.2f} times")
     if options.changes:
+        share_one_by_one(options.changes // 20)
         catch_up(options.changes)
     if options.idle:
         for shares in (False, True):
