@@ -1,6 +1,6 @@
 """The cost of sharing a memory with another device.
 
-    python -m tests.bench.bench_sync [--writes 2000] [--rounds 3] [--changes 10000] [--idle 60]
+    python -m tests.bench.bench_sync [--writes 1000] [--rounds 3] [--changes 10000] [--idle 30]
 
 Writes: the processor time of a daemon for so many requests, a memory each, until all is in the folder and it is quiet,
 with sync against without, a new daemon each, in turns; without a model, so that the share of sync is as large as it can
@@ -114,10 +114,10 @@ def catch_up(changes: int) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="What sharing a memory costs.")
-    parser.add_argument("--writes", type=int, default=2000)
+    parser.add_argument("--writes", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--changes", type=int, default=10_000)
-    parser.add_argument("--idle", type=float, default=60.0)
+    parser.add_argument("--idle", type=float, default=30.0)
     options = parser.parse_args()
     if options.writes:
         found: dict[bool, list[float]] = {False: [], True: []}
