@@ -347,6 +347,7 @@ class RecordClock(Record, frozen=True):
     device: str = ""  # that made it; "": this one
     origin: int = 0  # its number at that device
     is_removed: bool = False
+    is_erased: bool = False  # a memory whose texts must not come back
 
 
 class UsageChange(Record, frozen=True):

@@ -1,6 +1,8 @@
 """Stores on several devices that exchange their changes through a folder. SPEC 21"""
 
+import itertools
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -26,9 +28,10 @@ from mnemo_store.records import (
 from mnemo_store.replication.device_clock import OwnDevices
 from mnemo_store.replication.merge import version_stamp
 from mnemo_store.store import Store
-from tests.support.samples import contents, opened, remember, sample_id, sample_memory, write
+from tests.support.samples import AT, contents, opened, remember, sample_id, sample_memory, write
 
 PASSPHRASE = "correct horse battery staple"
+DAY_MS = 86_400_000
 
 
 class DiskWithoutState(Disk):
@@ -48,10 +51,12 @@ class Device:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.disk = DiskWithoutState()
+        self.erased: list[str] = []
         self.sync = SyncService(store, self.disk, self.erase)
         store.on_commit(self.sync.on_commit)
 
     def erase(self, ids: Sequence[str], by: str) -> None:
+        self.erased += ids
         write(self.store, *(DropMemory(id=each) for each in ids), what="purge")
 
     def memory(self, number: int) -> Memory:
@@ -66,8 +71,12 @@ class Device:
 
 @pytest.fixture
 def devices(tmp_path: Path) -> Iterator[tuple[Device, Device]]:
+    clock = itertools.count(time.time_ns() // 1_000_000)  # no two changes are of one millisecond
     with ExitStack() as stack:
-        first, second = (Device(stack.enter_context(opened(tmp_path / name))) for name in ("first", "second"))
+        first, second = (
+            Device(stack.enter_context(opened(tmp_path / name, now=lambda: next(clock))))
+            for name in ("first", "second")
+        )
         remember(first.store, 1, "the kettle is on shelf one")
         write(first.store, Usage(id=sample_id(1), access_count=3))
         first.sync.begin(tmp_path / "shared", passphrase=PASSPHRASE, code="", name="laptop", is_new=True)
@@ -203,6 +212,92 @@ def test_what_one_device_erases_is_erased_on_the_other_and_leaves_no_trace_in_th
             found = read_entries(tmp_path / "shared", key, name, START, 1 << 30)
             assert not found.problem
             assert b"4711" not in b"".join(found.entries)
+
+
+def test_what_was_erased_and_not_shared_before_a_restart_is_erased_everywhere(
+    devices: tuple[Device, Device], tmp_path: Path
+) -> None:
+    first, second = devices
+    remember(first.store, 2, "the code of the safe is 4711")
+    exchange(first, second)
+    write(first.store, ErasedText(hash="00" * 16, at=first.store.now()), DropMemory(id=sample_id(2)), what="purge")
+    first.store.close()
+    with opened(tmp_path / "first") as store:
+        again = Device(store)
+        exchange(again, second)
+        assert second.erased == [sample_id(2)]
+        for device in (again, second):
+            assert device.sync.erasures() == {sample_id(2): {each.device: True for each in device.sync.devices()}}
+            assert device.sync.state is not None
+            assert device.sync.key is not None
+            found = read_entries(tmp_path / "shared", device.sync.key, device.sync.state.device, START, 1 << 30)
+            assert b"4711" not in b"".join(found.entries)
+
+
+def test_a_folder_that_was_set_back_while_the_daemon_runs_gets_the_whole_store_again(
+    devices: tuple[Device, Device], tmp_path: Path
+) -> None:
+    first, second = devices
+    remember(second.store, 2, "in the older state of the folder")
+    exchange(second, first)
+    shutil.copytree(tmp_path / "shared", tmp_path / "older")
+    remember(second.store, 3, "shared, and taken away again")
+    second.sync.exchange()
+    shutil.rmtree(tmp_path / "shared")
+    (tmp_path / "older").rename(tmp_path / "shared")
+    remember(second.store, 4, "written behind what was taken away")
+    exchange(second, first)
+    assert sorted(contents(first.store)) == sorted(contents(second.store))
+
+
+def test_why_an_exchange_failed_is_the_problem_until_it_succeeds(
+    devices: tuple[Device, Device],
+) -> None:
+    first, second = devices
+    remember(first.store, 2, "cannot be noted")
+    first.disk.fails_at_state = True
+    with pytest.raises(OSError, match="gone"):
+        first.sync.exchange()
+    assert first.sync.problem == "gone"
+    first.disk.fails_at_state = False
+    exchange(first, second)
+    assert "cannot be noted" in contents(second.store)
+
+
+def test_changes_from_the_future_wait_until_it_has_come_and_both_sides_say_so(tmp_path: Path) -> None:
+    clock = {"first": AT, "second": AT}
+    with ExitStack() as stack:
+        first, second = (
+            Device(stack.enter_context(opened(tmp_path / name, now=lambda name=name: clock[name]))) for name in clock
+        )
+        for device, is_new in ((first, True), (second, False)):
+            device.sync.begin(tmp_path / "shared", passphrase=PASSPHRASE, code="", name="", is_new=is_new)
+        exchange(first, second)
+        clock["second"] += 3 * DAY_MS
+        remember(second.store, 2, "written three days ahead")
+        second.sync.exchange()
+        clock["second"] = AT
+        remember(second.store, 3, "written when the clock was right")
+        second.sync.exchange()
+        first.sync.exchange()
+        assert contents(first.store) == []
+        assert "from the future" in "".join(each.problem for each in first.sync.devices())
+        assert "was far ahead once" in second.sync.problem
+        clock.update(first=AT + 2 * DAY_MS, second=AT + 2 * DAY_MS)
+        exchange(second, first)
+        assert len(contents(first.store)) == 2
+
+
+def test_nobody_waits_for_what_a_device_was_before_it_joined_again(
+    devices: tuple[Device, Device], tmp_path: Path
+) -> None:
+    first, second = devices
+    second.sync.leave()
+    remember(second.store, 2, "written between leaving and joining")
+    second.sync.begin(tmp_path / "shared", passphrase=PASSPHRASE, code="", name="desktop", is_new=False)
+    exchange(second, first)
+    assert sorted(contents(first.store)) == sorted(contents(second.store))
+    assert sorted(each.name for each in first.sync.devices() if not each.is_removed) == ["desktop", "laptop"]
 
 
 def test_a_removed_device_is_not_read_and_reads_nothing_more_and_what_it_shared_stays(

@@ -1,6 +1,7 @@
 """Token rows of every memory: kept with its vectors, made behind where they are missing, and gone with the text."""
 
 import asyncio
+import contextlib
 import itertools
 import sys
 import threading
@@ -26,7 +27,7 @@ from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedders.embedder import Embedder, Floats, QueryTokens, RunAll
 from mnemo_daemon.models.embedders.embedding import EmbeddingService, GraphEmbedder
-from mnemo_daemon.models.embedders.token_rows import LateForm, Projection
+from mnemo_daemon.models.embedders.token_rows import ENTRIES, Codebook, LateForm, Projection
 from mnemo_daemon.scheduler import Job, Scheduler
 from mnemo_daemon.settings import IngestSettings, Settings
 from mnemo_store.disk import Disk
@@ -175,10 +176,8 @@ def test_they_are_kept_with_the_vectors_from_one_run_of_the_model(services: Eras
     assert (sorted(embedding.seen.both), embedding.seen.plain) == (["a i", "b c d"], [])
 
 
-@pytest.mark.parametrize("texts", [["b c d"], [f"b c {letter}" for letter in "defghjklmn"]])
-def test_the_ingestion_pipeline_hands_them_over_and_no_text_is_computed_twice(
-    services: ErasureServices, embedding: Models, texts: list[str]
-) -> None:
+def take_in(services: ErasureServices, embedding: Models, texts: list[str]) -> None:
+    """All texts go through the ingestion pipeline, and have their vectors."""
     services.indexing.start()
     wait_until(lambda: services.indexing.serving() is not None)
     settings = Settings(intake=IngestSettings(embed_wait_ms=20_000))
@@ -191,9 +190,30 @@ def test_the_ingestion_pipeline_hands_them_over_and_no_text_is_computed_twice(
     asyncio.run(intake.ingest(asked, Caller("cli"), "g"))
     settle(services)
     intake.close()
+
+
+@pytest.mark.parametrize("texts", [["b c d"], [f"b c {letter}" for letter in "defghjklmn"]])
+def test_the_ingestion_pipeline_hands_them_over_and_no_text_is_computed_twice(
+    services: ErasureServices, embedding: Models, texts: list[str]
+) -> None:
+    take_in(services, embedding, texts)
     assert kept(services, embedding.form, *texts) == made(embedding, *texts)
     assert (sorted(embedding.seen.both), embedding.seen.plain) == (sorted(texts), [])
     assert services.indexing.handoff.tokens(embedding.seen.space, text_hash(texts[0])) is None
+
+
+def test_the_ingestion_pipeline_keeps_them_in_the_form_in_which_they_are_stored(tmp_path: Path, models: Path) -> None:
+    entries = np.random.default_rng(1).integers(-127, 128, (ENTRIES, 10), np.int8)
+    embedding = Models(models, Projection(np.eye(32, 10, dtype=np.float16), Codebook(entries)))
+    services = ErasureServices(tmp_path / "data", embedding)
+    with contextlib.closing(embedding), contextlib.closing(services):
+        take_in(services, embedding, ["b c d"])
+        with services.store.snapshot() as snapshot:
+            (rows,) = snapshot.token_rows(embedding.form.space, [text_hash("b c d")], embedding.form.stored_width)
+        codes = embedding.seen.embedder.encode_both(["b c d"])[1][0]
+        assert rows is not None
+        assert codes is not None
+        assert rows.tolist() == embedding.form.pack(codes).tolist()
 
 
 def test_vectors_that_are_handed_over_are_bounded_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,7 @@ def test_a_replaced_key_opens_what_is_older_and_is_not_known_to_who_has_the_old_
     with pytest.raises(ReplacedKey, match="make a new code"):
         open_with_code(tmp_path, pairing_code(first))
     for old in (first, second):
-        with pytest.raises(ReplacedKey, match="join again"):
+        with pytest.raises(ReplacedKey, match="was replaced"):
             check_key(tmp_path, old)
         with pytest.raises(ReplacedKey):
             replace_key(tmp_path, old, "yet another", cost=CHEAP)

@@ -18,9 +18,12 @@ class SyncRequest(RequestBody):
     folder: Annotated[str, Meta(min_length=1, description="absolute path of a folder that all devices have")]
     passphrase: Passphrase | None = None
     code: Annotated[str, Meta(description="instead of the passphrase: what `mnemo sync invite` printed")] | None = None
-    name: Annotated[
-        str, Meta(max_length=SYNC_NAME_CHARACTERS_MAX, description="of this device; else that of the machine")
-    ] | None = None
+    name: (
+        Annotated[
+            str, Meta(max_length=SYNC_NAME_CHARACTERS_MAX, description="of this device; else that of the machine")
+        ]
+        | None
+    ) = None
     create: Annotated[bool, Meta(description="make the folder a shared one")] = False
 
 

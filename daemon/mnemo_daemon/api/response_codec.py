@@ -170,9 +170,7 @@ def _made_at(entry: ChangeEntry) -> int:
     return entry.clock if entry.device and entry.clock else entry.at
 
 
-def difference(
-    row: MemoryDifference, root_paths: Mapping[str, str], devices: Mapping[str, str]
-) -> DifferenceView:
+def difference(row: MemoryDifference, root_paths: Mapping[str, str], devices: Mapping[str, str]) -> DifferenceView:
     """The difference as it is answered. devices: the names of the devices that share the memory."""
     before, after = (memory_view(each, root_paths) if each is not None else None for each in (row.before, row.after))
     entry = row.entry

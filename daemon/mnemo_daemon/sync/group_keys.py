@@ -187,10 +187,7 @@ def check_key(folder: Path, key: GroupKey) -> str:
         elif generation > key.generation:
             code = _announcement(file, key.keys[-1])
             if len(file.announced) >= key.generation and hmac.compare_digest(file.announced[key.generation - 1], code):
-                raise ReplacedKey(
-                    "the key of the group was replaced: join again on this device (mnemo sync join) with the new "
-                    "passphrase or a new pairing code"
-                )
+                raise ReplacedKey("the key of the group was replaced")
             problem = problem or f"{place(_group_path(folder, generation))} was not written by this group"
     return problem
 

@@ -58,7 +58,7 @@ from mnemo_store.errors import StoreError
 from mnemo_store.records import (
     PutMeta,
 )
-from mnemo_store.replication.device_clock import DEVICES, OwnDevices
+from mnemo_store.replication.device_clock import DEVICES, OwnDevices, next_clock
 from mnemo_store.replication.shared_entry import (
     KnownEntries,
     SharedEntry,
@@ -185,11 +185,13 @@ class SyncService:
                 key = group_keys.open_with_code(folder, code) if code else group_keys.open_group(folder, passphrase)
             name = name or platform.node() or "device"
             device = secrets.token_hex(8)
+            with self._store.snapshot() as snapshot:
+                former = OwnDevices.of(snapshot).current
             self._take_device(device)
             (self._store.folder / STATE_FILE).parent.mkdir(mode=0o700, exist_ok=True)
             self._write_file(KEY_FILE, key.to_bytes())
             self._key, self._writer = key, None
-            self._save(SyncState(str(folder), name, device, self._store.seq, began=self._now()))
+            self._save(SyncState(str(folder), name, device, self._store.seq, began=self._now(), former=former))
 
     def leave(self) -> None:
         """Share no more. The store keeps everything; the folder keeps what this device shared."""
@@ -273,7 +275,10 @@ class SyncService:
         return False
 
     def exchange(self) -> None:
-        """Merge what other devices have shared, and share what was changed here. Raises OSError, StoreError."""
+        """Merge what other devices have shared, and share what was changed here.
+
+        Raises SyncError, OSError, StoreError; why it failed is the problem until the next exchange.
+        """
         with self._lock:
             if self._state is None or self._key is None:
                 return
@@ -282,20 +287,44 @@ class SyncService:
                 self.problem = f"{folder} is not there, or is no folder that devices share"
                 return
             try:
-                self.problem = group_keys.check_key(folder, self._key)
+                self._exchange(folder, self._key)
             except group_keys.ReplacedKey as error:
                 self.problem = f"{error}: mnemo sync rejoin --code …, with the code of another device"
-                return
-            writer = self._open_writer(folder, self._key)
-            self._list(folder, self._key)
-            self._trash_passages_read_here()
-            self._pull(folder, self._key)
-            if not self._stopping.is_set():
-                self._push(folder, self._key, writer)
-                self._report(folder, self._key)
-                self._list(folder, self._key)
-            if not self.problem:
-                self.exchanged_at = self._store.now()
+            except (SyncError, OSError) as error:
+                self._writer = None  # what was cut short is looked at again, as after a start
+                self.problem = str(error)
+                raise
+
+    def _exchange(self, folder: Path, key: GroupKey) -> None:
+        self.problem = group_keys.check_key(folder, key) or self._clock_problem()
+        writer = self._open_writer(folder, key)
+        self._list(folder, key)
+        self._trash_passages_read_here()
+        self._pull(folder, key)
+        if not self._stopping.is_set():
+            try:
+                self._push(folder, key, writer)
+            except (FolderBehind, DamagedSegment) as error:
+                self._share_again(error)
+                self._push(folder, key, writer)
+            self._report(folder, key)
+            self._list(folder, key)
+        if not self.problem:
+            self.exchanged_at = self._store.now()
+
+    def _clock_problem(self) -> str:
+        """A sentence where the other devices take nothing of this one, since its clock was far ahead once."""
+        with self._store.snapshot() as snapshot:
+            ahead_ms = next_clock(snapshot, 0) - self._store.now()
+        if ahead_ms <= CLOCK_AHEAD_MAX_MS:
+            return ""
+        hours = (ahead_ms - CLOCK_AHEAD_MAX_MS) // 3_600_000 + 1
+        return f"the clock of this device was far ahead once: others take its changes in {hours} hours at the earliest"
+
+    def _share_again(self, error: SyncError) -> None:
+        """Has the whole store shared by the next push, since the folder has not all that this device wrote."""
+        log.warning("the whole store is shared again: %s", error)
+        self._save(msgspec.structs.replace(self._require_state(), has_shared=False))
 
     def devices(self) -> list[DeviceStatus]:
         """Every device of the folder, and how far it was read at the last exchange."""
@@ -359,8 +388,10 @@ class SyncService:
                     sent, *waiting = outbox.read_bytes().split(b"\n")
                     writer.append(waiting)
                     state = msgspec.structs.replace(state, sent=max(state.sent, int(sent)))
-                elif end_of(folder, key, state.device).count > state.position.count:
+                elif (end := end_of(folder, key, state.device).count) > state.position.count:
                     raise FolderAhead("it has changes that no outbox has")
+                elif end < state.position.count:
+                    raise FolderBehind("the folder has less of this device than it wrote")
                 self._save(msgspec.structs.replace(state, position=writer.position))
                 self._disk.unlink(outbox)
         except FolderAhead:
@@ -373,8 +404,7 @@ class SyncService:
             self._save(msgspec.structs.replace(state, **fields))
             writer = SegmentWriter(folder, key, device, START, clock=self._now, disk=self._disk)
         except (FolderBehind, DamagedSegment) as error:
-            log.warning("the whole store is shared again: %s", error)
-            self._save(msgspec.structs.replace(state, has_shared=False))
+            self._share_again(error)
         self._writer = writer
         return writer
 
@@ -503,10 +533,8 @@ class SyncService:
             first = next(entries, None)
             if first is not None:
                 known = KnownEntries(counts={device: position.count for device, position in state.read.items()})
-                self._append(writer, _encoded(known, first, entries), sent)
+                self._append(writer, _encoded(known, first, entries), sent, erased)
             self._save(msgspec.structs.replace(self._require_state(), sent=sent))
-            if erased:
-                self._note_erased(erased)
         self._clean(writer)
         self._compact(folder, key)
 
@@ -515,26 +543,34 @@ class SyncService:
         state = self._require_state()
         sent = self._outgoing.share_usage(state.device, 0)
         self._outgoing.clear(sent)
-        position = writer.replace_with_snapshot(map(encode_entry, self._outgoing.state(state.removed)))
+        erased: list[str] = []
+        entries = noting_erased(self._outgoing.state(state.removed), erased)
+        position = writer.replace_with_snapshot(map(encode_entry, entries))
         writer.remove_before(newest_snapshot(folder, key, state.device))
         removed = state.removed
         if state.former:  # all of it is in what was shared now
             removed = sorted({*state.removed, state.former})
             write_device_file(folder, key, state.device, RemovedDevices(self._removals(removed)), disk=self._disk)
+        self._disk.unlink(self._store.folder / OUTBOX_FILE)
         state = self._require_state()
+        erased = [*(each for each in erased if each not in set(state.erased)), *state.erased][-ERASED_KEPT_MAX:]
         self._save(
             msgspec.structs.replace(
-                state, sent=sent, position=position, has_shared=True, to_clean=[], former="", removed=removed
+                state, sent=sent, position=position, has_shared=True, to_clean=[], former="", removed=removed,
+                erased=erased,
             )
-        )
+        )  # fmt: skip
 
-    def _append(self, writer: SegmentWriter, entries: Iterator[bytes], sent: int) -> None:
+    def _append(self, writer: SegmentWriter, entries: Iterator[bytes], sent: int, erased: list[str]) -> None:
         """Appends entries, with which all up to `sent` is shared. What a crash cuts short is kept, so that the same can
-        be appended again."""
+        be appended again. `erased`: what the entries that were drawn erase, which is noted before they are appended."""
         parts = batched(entries, APPENDED_TOGETHER)
         some = next(parts, None)
         while some is not None:
             following = next(parts, None)
+            if erased:
+                self._note_erased(erased)
+                erased.clear()
             self._write_file(OUTBOX_FILE, b"\n".join([b"0" if following else b"%d" % sent, *some]))
             position = writer.append(some)
             self._save(msgspec.structs.replace(self._require_state(), position=position))

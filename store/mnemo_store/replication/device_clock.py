@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from mnemo_store.backend import Snapshot
-from mnemo_store.records import Change, ChangeEntry, DropMemory, PutRecordClock, RecordClock
+from mnemo_store.records import Change, ChangeEntry, DropMemory, PutErasedText, PutRecordClock, RecordClock
 from mnemo_store.tables import (
     BY_CHANGE,
     DECISIONS,
@@ -108,19 +108,29 @@ def record_stamp(snapshot: Snapshot, name: str) -> ChangeStamp:
     return NEVER if found is None else ChangeStamp(found.clock, found.device, found.origin)
 
 
-def clock_changes(changes: Iterable[Change], stamp: ChangeStamp) -> Iterator[Change]:
-    """The changes that note the stamp for each shared record that these change."""
+def clock_changes(changes: Iterable[Change], stamp: ChangeStamp, *, erases: bool) -> Iterator[Change]:
+    """The changes that note the stamp for each shared record that these change; `erases`: the texts of the memories
+    that they drop must not come back."""
     named = dict(each for each in map(shared_record, changes) if each is not None)
     for name, is_removed in named.items():
-        yield _clock_change(name, stamp, is_removed=is_removed)
+        is_erased = erases and name.startswith(f"{MEMORIES.name} ")
+        yield _clock_change(name, stamp, is_removed=is_removed, is_erased=is_erased)
         if is_removed and name.startswith(TOPIC_NODES.name):
             yield removal_clock(last_removal_name(name), stamp)
 
 
-def _clock_change(name: str, stamp: ChangeStamp, *, is_removed: bool) -> PutRecordClock:
+def _clock_change(name: str, stamp: ChangeStamp, *, is_removed: bool, is_erased: bool = False) -> PutRecordClock:
     return PutRecordClock(
-        data=RecordClock(name=name, clock=stamp.clock, device=stamp.device, origin=stamp.origin, is_removed=is_removed)
-    )
+        data=RecordClock(
+            name=name, clock=stamp.clock, device=stamp.device, origin=stamp.origin, is_removed=is_removed,
+            is_erased=is_erased,
+        )
+    )  # fmt: skip
+
+
+def is_erasure(changes: Iterable[Change]) -> bool:
+    """Return whether the texts of the memories that these changes drop must not come back."""
+    return any(isinstance(change, PutErasedText) for change in changes)
 
 
 def removal_clock(name: str, stamp: ChangeStamp) -> PutRecordClock:
@@ -136,4 +146,5 @@ def last_removal_name(name: str) -> str:
 
 def stamped_changes(snapshot: Snapshot, changes: Sequence[Change], seq: int, clock: int) -> tuple[Change, ...]:
     """The changes of a local transaction with those of the clocks; the same where the store is not shared."""
-    return (*changes, *clock_changes(changes, ChangeStamp(clock, OwnDevices.of(snapshot).at(seq), seq)))
+    stamp = ChangeStamp(clock, OwnDevices.of(snapshot).at(seq), seq)
+    return (*changes, *clock_changes(changes, stamp, erases=is_erasure(changes)))

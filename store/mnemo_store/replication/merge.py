@@ -268,7 +268,7 @@ class _EntryMerge:
         return found is not None and found.is_removed
 
     def _note(self, change: Change) -> None:
-        self._changes += clock_changes([change], self._entry.stamp)
+        self._changes += clock_changes([change], self._entry.stamp, erases=self._entry.erases)
 
 
 def version_stamp(store: Snapshot, version: StoredMemory, own: OwnDevices) -> ChangeStamp:

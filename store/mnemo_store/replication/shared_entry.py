@@ -18,7 +18,6 @@ from mnemo_store.records import (
     Memory,
     PutDecision,
     PutDeviceUsage,
-    PutErasedText,
     PutMemory,
     PutMeta,
     Record,
@@ -28,6 +27,7 @@ from mnemo_store.replication.device_clock import (
     SHARED_TABLES,
     ChangeStamp,
     OwnDevices,
+    is_erasure,
     record_name,
     record_stamp,
 )
@@ -98,7 +98,7 @@ def shared_entry(seq: int, changes: Sequence[Change], snapshot: Snapshot, own: O
         return None
     return SharedEntry(
         clock=stamp.clock, device=stamp.device, origin=stamp.origin, changes=tuple(shared), by=made.by,
-        what=made.what, group=made.group, erases=any(isinstance(change, PutErasedText) for change in changes),
+        what=made.what, group=made.group, erases=is_erasure(changes),
         bases=bases, folders=_folders(snapshot, shared),
     )  # fmt: skip
 
@@ -175,7 +175,7 @@ def removal_entry(clock: RecordClock, devices: Collection[str], after: int = 0) 
     table = BY_NAME[name]
     assert table.drop is not None, "only a record that a change drops is removed"
     drop = table.drop(**dict(zip(table.key.fields, table.key.decode(bytes.fromhex(key)), strict=True)))
-    return _snapshot_entry(ChangeStamp(clock.clock, clock.device, clock.origin), (drop,))
+    return _snapshot_entry(ChangeStamp(clock.clock, clock.device, clock.origin), (drop,), erases=clock.is_erased)
 
 
 def epoch_entry(snapshot: Snapshot, own: OwnDevices) -> SharedEntry:
