@@ -23,7 +23,7 @@ from tests.support.samples import quick_folder
 MEMORIES = 300
 NOTES = 40
 NOW = 1_800_000_000_000  # ms; of every question
-FILES = ("columns.view", "words.view", "vectors.view")
+FILES = ("columns.view", "words.view", "vectors.view", "centroids.view")
 
 PEOPLE = ("Ines", "Jonas", "Mirjam", "Tadeo", "Wanda")
 THINGS = ("the spare key", "the boat", "the server in the cellar", "the tax return", "the green bicycle", "the old oak")
