@@ -212,7 +212,7 @@ class Services:
         self.memory_map = MemoryMap(store, self.views, self.indexing, self.disk)
         self.extraction = StatementExtraction(store, self.memories, self.ingest, self.llm_tasks)
         self.insert_merger = InsertMerger(self.ingest.merged, self.memories, self.llm_tasks, self.closing.is_set)
-        self.topic_nodes = TopicNodes(store, self.indexing, self.embedding, profile_of)
+        self.topic_nodes = TopicNodes(store, self.indexing, self.embedding, profile_of, clock=time.monotonic)
         self.topic_graph = TopicGraph(store, self.topic_nodes, self.llm_tasks)
         self._open_sessions()
         self.markdown_export = MarkdownExport(

@@ -61,8 +61,10 @@ class State:
         )  # fmt: skip
         for change in changes:
             state = state._changed(change)
-        changed = [change.data.id if isinstance(change, records.PutMemory) else change.id for change in changes
-                   if isinstance(change, records.PutMemory | records.DropMemory)]  # fmt: skip
+        changed = [
+            change.data.id if isinstance(change, records.PutMemory) else change.id for change in changes
+            if isinstance(change, records.PutMemory | records.PutScore | records.DropMemory)
+        ]  # fmt: skip
         used = [change.data.id for change in changes if isinstance(change, records.PutUsage)]
         named = msgspec.structs.replace(entry, ids=tuple(dict.fromkeys(changed)), used=tuple(dict.fromkeys(used)))
         state.entries[state.seq] = named
@@ -73,6 +75,11 @@ class State:
             case records.PutMemory(data=memory):
                 before = tuple(row for row in self.memories.get(memory.id, ()) if row[0] != self.seq)
                 self.memories[memory.id] = (*before, (self.seq, memory))
+            case records.PutScore(id=memory_id, importance=importance):
+                if rows := self.memories.get(memory_id):
+                    seq, memory = rows[-1]
+                    scored = msgspec.structs.replace(memory, importance=importance)
+                    self.memories[memory_id] = (*rows[:-1], (seq, scored))
             case records.DropMemory(id=memory_id):
                 for table in (self.memories, self.usage, self.trash):
                     table.pop(memory_id, None)
