@@ -75,6 +75,7 @@ def answers(here: Snapshot) -> dict[str, Any]:
         "ids_by_hash": [here.ids_by_hash(*scope, content_hash(content)) for scope in scopes for content in CONTENTS],
         "id_by_key": [here.id_by_key(namespace, "local", key) for namespace in NAMESPACES for key in KEYS],
         "versions": list(map(here.versions, IDS)),
+        "all_versions": list(map(here.all_versions, IDS)),
         "entry": [here.entry(one) for one in range(seq + 2)],
         "entries": [here.entries(one, limit) for one in {-1, 0, seq // 2, seq - 1, seq, seq + 1} for limit in LIMITS],
         "entries_back": [list(here.entries_back(limit)) for limit in LIMITS],

@@ -258,7 +258,7 @@ NO_TEXTS = frozenset((
     "mutations.new_version", "mutations.revert", "mutations.store_new", "mutations.supersede",
     "note_diff.manifest_for_texts", "note_sync.decide_note_changes", "note_sync.plan_missing_note",
     "note_sync.plan_note", "thresholds.jaccard", "policies.default_importance", "salience.rarest",
-    "session_records.recorded_sessions",
+    "reading_order.reading_order", "session_records.recorded_sessions",
     "store_merge.edge_between", "store_merge.merge_memory", "thresholds.of_model", "thresholds.relevance",
     "tiers.condensed", "tiers.in_tier",
     "tokens.iso_date", "tokens.multiply_digits", "tokens.unit_of", "versions.revert_effect", "versions.reverted_seqs",

@@ -221,9 +221,8 @@ def test_questions_are_answered_from_what_bears_on_them(world: RecordedWorld) ->
     ):
         assert world.answered(question) == (answer, "llm")
     for question in ("How many retries does queue A allow?", "Which floor does Anna live on?"):  # answered wrongly
-        answer, method = world.answered(question)
-        assert answer.startswith("I don't know. The closest memory says: ")
-        assert method == "quotes"
+        _, method = world.answered(question)
+        assert method == "quotes", "an answer to another question is not taken; whether a quote answers is judged apart"
 
 
 def test_the_gate_admits_rules_and_reasons_and_nothing_else(world: RecordedWorld) -> None:

@@ -19,6 +19,7 @@ from mnemo_store.maintenance.check import INVARIANTS, READABLE, InvariantViolati
 from mnemo_store.maintenance.journal_diff import JournalOwner, check_journal
 from mnemo_store.maintenance.repair import REPAIR_STEPS
 from mnemo_store.records import (
+    FORMAT,
     ChangeEntry,
     ChunkRef,
     Edge,
@@ -387,7 +388,7 @@ def test_versions_and_changes_that_compacting_gave_up_are_not_missed(folder: Pat
 
 
 def test_the_golden_store_is_intact_and_damage_to_it_is_found(tmp_path: Path) -> None:
-    with tarfile.open(Path(__file__).resolve().parents[1] / "golden" / "format-1.tar.gz") as archive:
+    with tarfile.open(Path(__file__).resolve().parents[1] / "golden" / f"format-{FORMAT}.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     assert found(tmp_path / "data") == []
     assert differing(tmp_path / "data") == []
