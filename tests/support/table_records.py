@@ -96,10 +96,13 @@ def _values(kind: Any, in_key: str | None = None) -> st.SearchStrategy[Any]:
 
 def changes_of(table: Table[Any]) -> st.SearchStrategy[Change]:
     """Changes that write and remove the records of a table. Versions and history entries come with memories."""
-    if table.put in (None, PutMemory, PutVersion):
+    versions = memories.map(lambda memory: PutVersion(data=msgspec.structs.replace(memory, overruled=True)))
+    if table.put is PutVersion:
+        return versions
+    if table.put in (None, PutMemory):
         return st.one_of(
             memories.map(lambda memory: PutMemory(data=memory)),
-            memories.map(lambda memory: PutVersion(data=msgspec.structs.replace(memory, overruled=True))),
+            versions,
             st.builds(PutScore, id=ids, importance=st.floats(0, 1)),
             ids.map(lambda one: DropMemory(id=one)),
         )
