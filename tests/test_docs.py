@@ -35,7 +35,7 @@ SAID_BY_ITS_NAME_LINES_MAX = 10
 """A function this short, with its name and types, may say all there is to say; a longer one says what is true after."""
 SHELL_LANGUAGES = frozenset({"sh", "shell", "bash", "console"})
 README_WORDS_MAX = 1_200
-PAGES_WORDS_MAX = 61_500  # with the page, the proxy and several devices
+PAGES_WORDS_MAX = 61_700  # with the page, the proxy and several devices
 """What people can read, and have to keep true: words that nothing generates, outside of blocks of code. 55,000 are of
 the daemon, its store and its commands, the rest of the page, the proxy and the adapters."""
 
