@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mnemo_core.ingest.mutations import new_version
+from mnemo_daemon.errors import Refusal
 from mnemo_daemon.sync.segments import START, read_entries
 from mnemo_daemon.sync.shared_folder import device_names
 from mnemo_daemon.sync.sync_service import STATE_FILE, SyncService
@@ -372,3 +373,12 @@ def test_passages_of_a_folder_are_shown_where_it_is_not_and_read_where_it_is(dev
     exchange(first, second)
     assert second.memory(20).state == "trashed"
     assert first.memory(20).state == "active"
+
+
+def test_without_the_package_that_encrypts_nothing_is_shared_and_the_answer_names_it(tmp_path: Path) -> None:
+    with opened(tmp_path / "store") as store:
+        sync = SyncService(store, Disk(), lambda ids, by: None, can_encrypt=lambda: False)
+        with pytest.raises(Refusal, match=r"mnemod\[sync\]"):
+            sync.begin(tmp_path / "shared", passphrase=PASSPHRASE, code="", name="laptop", is_new=True)
+        assert sync.state is None
+        assert not (tmp_path / "shared").exists()

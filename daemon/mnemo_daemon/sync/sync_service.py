@@ -24,7 +24,7 @@ from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import BY_SYNC, SYNC
 from mnemo_daemon.sync import group_keys
 from mnemo_daemon.sync.change_merger import ChangeMerger
-from mnemo_daemon.sync.cipher import SyncError
+from mnemo_daemon.sync.cipher import SyncError, is_installed
 from mnemo_daemon.sync.device_files import (
     DeviceAbout,
     DeviceFile,
@@ -75,6 +75,7 @@ WAITING_CHANGES_MAX = 20_000  # transactions that are held for the folder; of mo
 READ_BYTES = 256 << 10  # of entries that are read before their place is written down
 MERGED_TOGETHER = 64  # entries whose writes wait for one commit
 USAGE_TOGETHER = 200  # memories whose usage is written in one transaction
+NO_CIPHER = "the package that encrypts is not installed: pip install 'mnemod[sync]', and start the daemon again"
 ERASED_KEPT_MAX = 1000  # memories whose erasure every device confirms; of older ones nothing is said
 SEGMENTS_MAX = 16  # of this device, of 4 MiB at most, before they are replaced by the state of the store
 LEASE_RENEWED_SECONDS = 3600.0
@@ -123,8 +124,10 @@ class SyncService:
         disk: Disk,
         erase: Callable[[Sequence[str], str], object],
         now: Callable[[], float] = time.time,
+        can_encrypt: Callable[[], bool] = is_installed,
     ) -> None:
         """`erase`: erases memories (whole ids) with every trace, for an author."""
+        self._can_encrypt = can_encrypt
         self.problem = ""  # why nothing can be exchanged at the moment
         self.exchanged_at = 0  # ms: of the last exchange without a problem
         self._store = store
@@ -178,6 +181,8 @@ class SyncService:
         with self._lock:
             if self._state is not None:
                 raise Refusal(409, "conflict", f"the store is shared through {self._state.folder} already")
+            if not self._can_encrypt():
+                raise Refusal(422, "refused", f"nothing was shared: {NO_CIPHER}")
             if is_new:
                 folder.mkdir(mode=0o700, exist_ok=True)
                 key = group_keys.create_group(folder, passphrase, disk=self._disk)
@@ -285,6 +290,9 @@ class SyncService:
             folder = Path(self._state.folder)
             if not (folder / "group.json").exists():
                 self.problem = f"{folder} is not there, or is no folder that devices share"
+                return
+            if not self._can_encrypt():
+                self.problem = NO_CIPHER
                 return
             try:
                 self._exchange(folder, self._key)
