@@ -383,6 +383,12 @@ def test_a_page_that_is_read_only_has_no_way_to_write(filled: RunningDaemon) -> 
         assert browser.all(".card textarea") == []
 
 
+def test_the_machine_says_whether_the_memory_is_shared_with_other_devices(browser: Browser) -> None:
+    browser.go("#/machine?ns=home")
+    browser.sees("This memory is on one device", ".panel.devices")
+    assert browser.run("return document.querySelector('.panel.devices code').textContent") == "mnemo sync init FOLDER"
+
+
 def test_no_request_leaves_this_machine(window: Browser) -> None:
     addresses = window.requested_addresses()
     assert addresses
