@@ -48,14 +48,14 @@ def judged_prompts() -> Iterator[JudgedPrompt]:
         chance = random.Random(name)
         asked = [(each["question"], True) for each in lines(questions) if each["evidence"]]
         asked += [(prompt, False) for prompt in chance.sample(unrelated, UNRELATED_EACH)]
-        told = lines(texts)
+        statements = lines(texts)
         with tempfile.TemporaryDirectory(dir=place_for_worlds()) as scratch:
             world = ModelWorld(Path(scratch), chance)
             world.map_bytes = 1 << 30
             with in_simulated_time(world.clock):
                 world.begin_at(BEGIN)
                 world.open()
-                for each in told:
+                for each in statements:
                     world.clock.go_on(PAUSE_SECONDS)
                     answer = world.ask("POST", "/v1/memories", {"content": each["text"]})
                     assert answer.is_ok, answer.value

@@ -11,6 +11,7 @@ import pytest
 
 from mnemo_core.ingest.mutations import new_version
 from mnemo_daemon.errors import Refusal
+from mnemo_daemon.sync.cipher import SyncError
 from mnemo_daemon.sync.segments import START, read_entries
 from mnemo_daemon.sync.shared_folder import device_names
 from mnemo_daemon.sync.sync_service import STATE_FILE, SyncService
@@ -381,4 +382,12 @@ def test_without_the_package_that_encrypts_nothing_is_shared_and_the_answer_name
         with pytest.raises(Refusal, match=r"mnemod\[sync\]"):
             sync.begin(tmp_path / "shared", passphrase=PASSPHRASE, code="", name="laptop", is_new=True)
         assert sync.state is None
+        assert not (tmp_path / "shared").exists()
+
+
+def test_a_passphrase_that_is_refused_leaves_no_folder(tmp_path: Path) -> None:
+    with opened(tmp_path / "store") as store:
+        sync = SyncService(store, Disk(), lambda ids, by: None)
+        with pytest.raises(SyncError, match="at least 8"):
+            sync.begin(tmp_path / "shared", passphrase="short", code="", name="laptop", is_new=True)
         assert not (tmp_path / "shared").exists()

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_daemon.sync import frames, segments
 from mnemo_daemon.sync.cipher import SyncError, seal
 from mnemo_daemon.sync.frames import (
     BATCH_BYTES,
@@ -557,10 +556,8 @@ def test_a_writer_follows_no_link_and_takes_no_number_twice(four_segments: Path,
     assert read(four_segments).problem == "devices is a link or a file where a folder of ours should be"
 
 
-def test_a_crash_at_any_call_of_the_disk_loses_and_repeats_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_at_any_call_of_the_disk_loses_and_repeats_nothing() -> None:
     """Appends, a new segment, erasure, a snapshot of two segments, removal of what it replaced: killed at each call."""
-    monkeypatch.setattr(segments, "SEGMENT_BYTES", 4_000)
-    monkeypatch.setattr(frames, "BATCH_BYTES", 1_000)
     large = [incompressible(1_000, seed) for seed in range(5)]
     calls = 0
     ways: tuple[How, ...] = ("not done", "half done", "done all the same")
@@ -591,7 +588,10 @@ class SegmentLife:
         self.now = 0.0
 
     def live(self, disk: Disk) -> None:
-        writer = SegmentWriter(self.folder, KEY, DEVICE, self.position, clock=lambda: self.now, disk=disk)
+        writer = SegmentWriter(
+            self.folder, KEY, DEVICE, self.position, clock=lambda: self.now, disk=disk, segment_bytes=4_000,
+            batch_bytes=1_000,
+        )  # fmt: skip
         steps: list[tuple[Callable[[], object], list[bytes]]] = [
             (lambda: writer.append([b"a", b"b"]), [b"a", b"b"]),
             (lambda: writer.append([b"c"]), [b"a", b"b", b"c"]),

@@ -483,7 +483,7 @@ class MemoryService:
         return write_plan.relate(stored, item.relations, pending, made)
 
     def copy_before(self, snapshot: Snapshot, item: IngestItem, caller: Caller) -> Memory | None:
-        """The stored memory that a text repeats, as far as that can be told from the text alone."""
+        """The stored memory that a text repeats, as far as the text alone shows it."""
         return self._existing_copy(snapshot, item, caller) if item.may_be_copy else None
 
     def _existing_copy(self, pending: Reading, item: IngestItem, caller: Caller) -> Memory | None:

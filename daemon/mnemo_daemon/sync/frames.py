@@ -130,14 +130,14 @@ def open_entries(key: GroupKey, content: SegmentContent, at: FramePlace) -> list
     return list(_entries_in(plain))
 
 
-def batches(entries: Iterable[bytes]) -> Iterator[list[bytes]]:
+def batches(entries: Iterable[bytes], batch_bytes: int = BATCH_BYTES) -> Iterator[list[bytes]]:
     """Divide entries into the batches that become frames. Raises ValueError for an entry that no frame can hold."""
     batch: list[bytes] = []
     size = 0
     for entry in entries:
         if not 0 < len(entry) <= ENTRY_BYTES_MAX:
             raise ValueError(f"an entry has 1 to {ENTRY_BYTES_MAX} bytes, not {len(entry)}")
-        if batch and size + len(entry) > BATCH_BYTES:
+        if batch and size + len(entry) > batch_bytes:
             yield batch
             batch, size = [], 0
         batch.append(entry)

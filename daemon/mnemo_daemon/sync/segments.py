@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from mnemo_daemon.sync.cipher import SyncError, UnauthenticData
 from mnemo_daemon.sync.frames import (
+    BATCH_BYTES,
     SEGMENT_BYTES,
     SEGMENT_BYTES_MAX,
     FramePlace,
@@ -298,7 +299,9 @@ class SegmentWriter:
     def __init__(
         self, folder: Path, key: GroupKey, device: str, position: Position, *,
         clock: Callable[[], float] = time.time, disk: Disk | None = None,
+        segment_bytes: int = SEGMENT_BYTES, batch_bytes: int = BATCH_BYTES,
     ) -> None:  # fmt: skip
+        self._segment_bytes, self._batch_bytes = segment_bytes, batch_bytes
         self.position = position
         self._shared = folder
         self._key = key
@@ -315,12 +318,12 @@ class SegmentWriter:
         already has are not written twice. Raises FolderAhead, FolderBehind, OSError; ValueError for an entry of 0 or
         of more than ENTRY_BYTES_MAX bytes.
         """
-        waiting = [entry for batch in batches(entries) for entry in batch]
+        waiting = [entry for batch in batches(entries, self._batch_bytes) for entry in batch]
         if not waiting:
             return self.position
         if self._size < 0 or self._size != self._size_now():
             del waiting[: self._reconcile(waiting)]
-        for batch in batches(waiting):
+        for batch in batches(waiting, self._batch_bytes):
             self._append_batch(batch)
         return self.position
 
@@ -332,7 +335,7 @@ class SegmentWriter:
         self._size = -1
         make_device_folder(self._shared, self._device, self._disk)
         number, previous, count = self._next_number(), self.position.segment, self.position.count
-        source = batches(entries)
+        source = batches(entries, self._batch_bytes)
         batch = next(source, None)
         part, is_last = 0, False
         end = self.position
@@ -340,7 +343,7 @@ class SegmentWriter:
             part += 1
             before, size = count, 0
             frames: list[bytes] = []
-            while batch is not None and size < SEGMENT_BYTES:
+            while batch is not None and size < self._segment_bytes:
                 frames.append(seal_entries(self._key, FramePlace(self._device, number, len(frames) + 1, count), batch))
                 size += len(frames[-1])
                 count += len(batch)
@@ -406,7 +409,7 @@ class SegmentWriter:
     def _append_batch(self, batch: Sequence[bytes]) -> None:
         now = self._clock()
         segment, frame, count = self.position
-        if self._size >= SEGMENT_BYTES or not 0 <= now - self._began < SEGMENT_SECONDS:
+        if self._size >= self._segment_bytes or not 0 <= now - self._began < SEGMENT_SECONDS:
             number = self._next_number()
             sealed = seal_entries(self._key, FramePlace(self._device, number, 1, count), batch)
             self._size = self._write_segment(number, SegmentDescription(segment, count, now), [sealed], self._key)

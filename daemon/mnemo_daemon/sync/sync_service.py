@@ -184,8 +184,14 @@ class SyncService:
             if not self._can_encrypt():
                 raise Refusal(422, "refused", f"nothing was shared: {NO_CIPHER}")
             if is_new:
+                is_made = not folder.exists()
                 folder.mkdir(mode=0o700, exist_ok=True)
-                key = group_keys.create_group(folder, passphrase, disk=self._disk)
+                try:
+                    key = group_keys.create_group(folder, passphrase, disk=self._disk)
+                except SyncError:
+                    if is_made:
+                        folder.rmdir()
+                    raise
             else:
                 key = group_keys.open_with_code(folder, code) if code else group_keys.open_group(folder, passphrase)
             name = name or platform.node() or "device"
@@ -203,7 +209,7 @@ class SyncService:
         with self._lock:
             self._state, self._key, self._writer = None, None, None
             self._outgoing.clear()
-            for name in (STATE_FILE, KEY_FILE):
+            for name in (STATE_FILE, KEY_FILE, OUTBOX_FILE):
                 with contextlib.suppress(FileNotFoundError):
                     self._disk.unlink(self._store.folder / name)
 

@@ -94,6 +94,9 @@ def rejoin(context: CommandContext) -> int:
 def leave(context: CommandContext) -> int:
     """Share the memory no more; everything stays here."""
     client = context.client()
+    answer = client.sync_status()
+    if not answer.shared:
+        return EXIT_NOT_FOUND if context.print_json_if_asked() else _show(context, answer)
     if not context.options.yes:
         context.confirm("share the memory no more; everything stays on this device")
     client.leave()

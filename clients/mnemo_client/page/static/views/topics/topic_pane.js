@@ -47,7 +47,7 @@ export class TopicPane {
         [memoriesText(topic.count), below ? `${counted(below, "topic")} below` : ""].filter(Boolean).join(" · "),
       ),
       this.months,
-      h("section", {}, h("h3", {}, "What stands for it"), this.members.list, this.more),
+      h("section", {}, h("h3", {}, "Its members"), this.members.list, this.more),
     );
     void this.read(STANDING);
   }
