@@ -13,7 +13,8 @@ JOBS ?= 3
 BENCH ?=
 DATA ?=
 DOCS ?=
-FRAMEWORKS ?=
+FRAMEWORKS ?= .venv-frameworks/sources
+FRAMEWORK_SOURCES := langgraph-checkpoint==4.3.2 langgraph-checkpoint-sqlite==3.1.2 openai-agents==0.24.0 anthropic==2.14.0
 PEERS := chromadb==1.5.9 mem0ai==2.2.1 onnxruntime tokenizers numpy scikit-learn
 
 # llama.cpp, for whatever CPU reads the wheel later (pip keeps it), and without its picture models.
@@ -57,7 +58,7 @@ bench: environment-dev models
 
 # With the embedding model. bench-scores: how often a memory answers that has such a score. bench-decade: ten years of a
 # person in simulated time, with 10,000 cycles of consolidation.
-MODEL_BENCHES := beliefs cli cycle day decade fixtures joined notes recall scores
+MODEL_BENCHES := beliefs cli cycle day decade fixtures injection joined notes recall scores
 $(MODEL_BENCHES:%=bench-%): bench-%: environment-dev models
 	$(PY) -m tests.bench.bench_$* $(BENCH)
 
@@ -99,12 +100,16 @@ bench-topics: environment-dev models .venv-peers/installed
 	@echo '*' >.venv-peers/.gitignore
 	@touch $@
 
-# The frameworks' own tests of the interfaces that the adapters have. FRAMEWORKS=folder: checkouts of their repositories.
+# The frameworks' own tests of the interfaces that the adapters have, which their source packages hold. FRAMEWORKS=folder:
+# other versions of these, unpacked.
 bench-frameworks: environment-dev .venv-frameworks/installed
 	PYTHONPATH=.venv-frameworks $(PY) -m tests.bench.bench_frameworks $(FRAMEWORKS)
 
 .venv-frameworks/installed: Makefile
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --target .venv-frameworks pytest-asyncio pytest-mock
+	for each in $(FRAMEWORK_SOURCES); do $(PY) -m pip download --quiet --disable-pip-version-check --no-deps \
+	  --no-binary $${each%==*} --dest .venv-frameworks/sources $$each || exit 1; done
+	for each in .venv-frameworks/sources/*.tar.gz; do tar -xzf $$each -C .venv-frameworks/sources || exit 1; done
 	@echo '*' >.venv-frameworks/.gitignore
 	@touch $@
 
@@ -156,5 +161,5 @@ environment-dev:
 	@$(PYTHON) packaging/environment.py dev
 
 clean:
-	rm -rf .venv .venv-peers .run dist clients/vscode/node_modules clients/vscode/out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-peers .venv-frameworks .run dist clients/vscode/node_modules clients/vscode/out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

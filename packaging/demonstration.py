@@ -142,10 +142,7 @@ def wait_for_vectors(client: Client, began: float) -> bool:
             return False
         if time.monotonic() - reported >= REPORT_SECONDS:
             reported = time.monotonic()
-            steps = {
-                "ready": f"vectors: {percent(vectors.share)}",
-                "loading": "the embedding model is loading",
-            }
+            steps = {"ready": f"vectors: {percent(vectors.share)}", "loading": "the embedding model is loading"}
             what = steps.get(model.state, "the embedding model is being fetched")
             if what == last:
                 continue

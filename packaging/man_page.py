@@ -98,8 +98,7 @@ def _arguments(arguments: Sequence[Argument]) -> Iterator[str]:
 
 
 def _shown(argument: Argument) -> str:
-    name = str(argument.settings.get("metavar") or "|".join(argument.choices) or argument.field.upper())
-    return {"?": f"[{name}]", "*": f"[{name} ...]", "+": f"{name} ..."}.get(argument.settings.get("nargs", ""), name)
+    return argument.placeholder.replace("…", "...")
 
 
 def roff(text: str) -> str:

@@ -1,9 +1,9 @@
 """Provides the programs that the tests of the clients need, for `make test`: `python packaging/programs.py`.
 
-The editors, the browser and the tracers come from Debian's packages, installed if the user is root, and otherwise named
-with the command that installs them. The TypeScript compiler and the tools for the page come from npm, as
-clients/vscode/package-lock.json pins them, into clients/vscode/node_modules; a stamp there has the hash of that file.
-The program does and prints nothing if nothing is missing.
+The editors, the browser, the tracers and Syncthing come from Debian's packages, installed if the user is root, and
+otherwise named with the command that installs them. The TypeScript compiler and the tools for the page come from npm,
+as clients/vscode/package-lock.json pins them, into clients/vscode/node_modules; a stamp there has the hash of that
+file. The program does and prints nothing if nothing is missing.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parent.parent
 DEBIAN_PACKAGES = {
     "chromedriver": "chromium-driver", "chromium": "chromium", "emacs": "emacs-nox", "nvim": "neovim",
-    "strace": "strace", "systemd-socket-activate": "systemd",
+    "strace": "strace", "syncthing": "syncthing", "systemd-socket-activate": "systemd",
 }  # fmt: skip
 """By program: the Debian package that brings it."""
 LINUX_ONLY = frozenset({"strace", "systemd-socket-activate"})

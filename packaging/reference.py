@@ -31,8 +31,8 @@ from mnemo_core.lifecycle.consolidation.steps import STEPS
 from mnemo_core.llm.registry import TASKS
 from mnemo_core.similarity.thresholds import COSINES, MEASURED, OF_G, OF_T, SOURCE
 from mnemo_daemon import settings
+from mnemo_daemon.api.daemon_routes import StatusReport
 from mnemo_daemon.api.main_routes import Api
-from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.jobs import jobs_of
 from mnemo_daemon.mcp.tools import TOOLS
 from mnemo_daemon.server import openapi
@@ -41,7 +41,7 @@ from mnemo_daemon.services import Services
 from mnemo_store import records
 from mnemo_store.maintenance.check import INVARIANTS
 from mnemo_store.maintenance.repair import REPAIR_STEPS
-from mnemo_store.records import Change, Record
+from mnemo_store.records import FORMATS, Change, Record
 from mnemo_store.tables import TABLES, Key, Table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -88,7 +88,7 @@ def commands() -> str:
 
 
 def _command(name: Sequence[str], command: Command) -> Iterator[str]:
-    positional = [_shown(each) for each in command.arguments if not each.is_option]
+    positional = [each.placeholder for each in command.arguments if not each.is_option]
     yield from ("", f"#### `mnemo {' '.join([*name, *positional])}`", "", sentence(command.help))
     if command.arguments:
         yield from ("", _arguments(command.arguments))
@@ -100,15 +100,10 @@ def _arguments(arguments: Sequence[Argument]) -> str:
     rows = []
     for each in arguments:
         names = ", ".join(each.names) if each.is_option else ""
-        value = "" if each.is_flag else _shown(each)
+        value = "" if each.is_flag else each.placeholder
         choices = "" if not each.is_option or not each.choices or value.count("|") else f" ({', '.join(each.choices)})"
         rows.append([f"`{' '.join(filter(None, (names, value)))}`", each.help + choices])
     return table(("argument", "meaning"), rows)
-
-
-def _shown(argument: Argument) -> str:
-    name = str(argument.settings.get("metavar") or "|".join(argument.choices) or argument.field.upper())
-    return {"?": f"[{name}]", "*": f"[{name} …]", "+": f"{name} …"}.get(argument.settings.get("nargs", ""), name)
 
 
 def exit_codes() -> str:
@@ -480,6 +475,9 @@ PARTS: dict[str, GeneratedPart] = {
     "routes": GeneratedPart("clients/docs/http-fields.md", route_table),
     "wire types": GeneratedPart("clients/docs/http-fields.md", wire_types),
     "tools": GeneratedPart("clients/docs/agents.md", tool_table),
+    "formats": GeneratedPart(
+        "store/docs/format.md", lambda: table(("format", "added"), [(str(n), text) for n, text in FORMATS.items()])
+    ),
     "tables": GeneratedPart("store/docs/format.md", store_tables),
     "records": GeneratedPart("store/docs/format.md", record_meanings),
     "invariants": GeneratedPart("store/docs/format.md", invariants),

@@ -21,12 +21,13 @@ from mnemo_client.cli.main import parse
 from mnemo_client.cli.terminal import TextStyle
 from mnemo_client.errors import UsageError
 from mnemo_daemon import settings
+from mnemo_daemon.api.daemon_routes import StatusReport
 from mnemo_daemon.api.main_routes import Api
-from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.server import openapi
 from mnemo_daemon.server.router import Route
 from mnemo_daemon.services import Services
 from tests.support.packaging_scripts import load_script
+from tests.test_tidy import PAGES_WORDS_MAX, README_WORDS_MAX
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("store", "daemon", "clients", "tests", "packaging")
@@ -34,10 +35,6 @@ PACKAGES = ("store/mnemo_store", "daemon/mnemo_core", "daemon/mnemo_daemon", "cl
 SAID_BY_ITS_NAME_LINES_MAX = 10
 """A function this short, with its name and types, may say all there is to say; a longer one says what is true after."""
 SHELL_LANGUAGES = frozenset({"sh", "shell", "bash", "console"})
-README_WORDS_MAX = 1_200
-PAGES_WORDS_MAX = 61_700  # with the page, the proxy and several devices
-"""What people can read, and have to keep true: words that nothing generates, outside of blocks of code. 55,000 are of
-the daemon, its store and its commands, the rest of the page, the proxy and the adapters."""
 
 
 class Block(NamedTuple):
@@ -263,7 +260,9 @@ def test_the_pages_are_as_short_as_they_were_meant_to_be() -> None:
     assert len(page("README.md").split()) <= README_WORDS_MAX
     words = {name: hand_written_words(text) for name, text in pages().items() if not name.startswith("tests/")}
     longest = sorted(words, key=lambda name: -words[name])[:5]
-    assert sum(words.values()) <= PAGES_WORDS_MAX, f"{sum(words.values())} words; the longest pages are {longest}"
+    counted = sum(words.values())
+    longer = f"{counted} words; the longest pages are {longest}; a feature raises PAGES_WORDS_MAX by what it needs"
+    assert counted <= PAGES_WORDS_MAX, longer
     part = "| two | words\n<!-- generated: settings -->\n| a | b |\n<!-- end -->\n```sh\nmnemo up\n```\n"
     assert hand_written_words(part) == 2
 

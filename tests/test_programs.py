@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.packaging_scripts import load_script
 
-EVERY_PROGRAM = ("chromedriver", "chromium", "nvim", "emacs", "strace", "systemd-socket-activate", "npm")
+EVERY_PROGRAM = ("chromedriver", "chromium", "nvim", "emacs", "strace", "syncthing", "systemd-socket-activate", "npm")
 APT_GET = """
 echo "apt-get $*" >>{log}
 case "$*" in

@@ -19,7 +19,10 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("store", "daemon", "clients", "tests", "packaging", "systemd", ".ci")
 OUR_PACKAGES = ("mnemo_store", "mnemo_core", "mnemo_daemon", "mnemo_client")
 # The lines of Python that each folder may have: raising one is a line of the change that names the feature.
-LINES_MAX = {"clients": 21_400, "daemon": 69_800, "packaging": 1_520, "store": 12_300}
+LINES_MAX = {"clients": 21_000, "daemon": 67_410, "packaging": 1_520, "store": 12_070}
+# What people can read, and have to keep true: words that nothing generates, outside of blocks of code; of all pages.
+README_WORDS_MAX = 1_200
+PAGES_WORDS_MAX = 58_400
 MODULE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 70
 TEST_NAME_WORDS_MIN = 3
@@ -436,7 +439,7 @@ def lines_in(folder: Path) -> int:
 
 def test_the_folders_have_no_more_lines_than_their_budgets(tmp_path: Path) -> None:
     over = {name: lines for name, most in LINES_MAX.items() if (lines := lines_in(ROOT / name)) > most}
-    assert not over, f"{over} of {LINES_MAX}"
+    assert not over, f"{over} of {LINES_MAX}: say it in fewer lines; a feature raises LINES_MAX by what it needs"
     (tmp_path / "a.py").write_text("a = 1\nb = 2\n")
     assert lines_in(tmp_path) == 2
 

@@ -23,7 +23,7 @@ from mnemo_client.http import MalformedAnswerError
 from mnemo_client.protocol import changes, ingestion, maintenance, memories, operations, retrieval
 from mnemo_client.protocol import status as status_types
 from mnemo_client.protocol.choices import EventType
-from mnemo_client.protocol.primitives import AnswerBody, FailureAnswer, NoFields
+from mnemo_client.protocol.primitives import AnswerBody, FailureAnswer
 
 
 class OperationMethods:
@@ -117,7 +117,11 @@ class OperationMethods:
     use_model = Call(operations.USE_MODEL)
     reindex = Call(operations.REINDEX)
     notes_status = Call(operations.NOTES_STATUS)
+    notes_roots = Call(operations.NOTES_ROOTS)
+    remove_root = Call(operations.REMOVE_ROOT)
     rescan = Call(operations.RESCAN)
+    shutdown = Call(operations.SHUTDOWN)
+    back_up = Call(operations.BACK_UP)
     reset = Call(operations.RESET)
     compact = Call(operations.COMPACT)
     check = Call(operations.CHECK)
@@ -143,7 +147,12 @@ class Client(ClientConnection, OperationMethods):
         asked = ingestion.NewMemories(memories=raw, namespace=namespace)
         operation = operations.REMEMBER_MANY._replace(repeatable=all(memory.key is not None for memory in memories))
         answer = decode(self.exchange(operation, asked), _RawBatchAnswer)
-        return [_decode_result(result) for result in answer.results]
+        return [
+            decode(each, FailureAnswer)
+            if decode(each, _ErrorOrProgress).error is not None
+            else decode(each, ingestion.RememberAnswer)
+            for each in answer.results
+        ]
 
     def ingest(self, *args: str | ingestion.IngestRequest, **fields: Any) -> ingestion.IngestAnswer:
         """Store a text, piece by piece; return the outcome of each. `fields` are those of IngestRequest."""
@@ -194,26 +203,10 @@ class Client(ClientConnection, OperationMethods):
             if (kind := changes.EVENTS.get(name)) is not None:  # a newer daemon may send others
                 yield name, decode(value, kind)
 
-    def back_up(self, folder: Path | str | None = None) -> maintenance.BackupAnswer:
-        """Copy the whole store into a new or empty folder, or into the data folder's `backups`."""
-        asked = maintenance.BackupRequest(folder=None if folder is None else str(folder))
-        return self.perform(operations.BACK_UP, asked)
-
-    def shutdown(self) -> int:
-        """Ask the daemon to stop; return its process id. The daemon answers first, then stops."""
-        return self.perform(operations.SHUTDOWN, NoFields()).pid
-
-    def notes_roots(self) -> list[status_types.NotesRootStatus]:
-        return self.perform(operations.NOTES_ROOTS, NoFields()).roots
-
     def add_root(self, path: Path | str, namespace: str | None = None) -> status_types.NotesRootStatus:
         """Watch a folder of notes."""
         asked = status_types.NewRootRequest(path=str(path), namespace=namespace)
         return self.perform(operations.ADD_ROOT, asked)
-
-    def remove_root(self, id: str) -> memories.BulkDeleteAnswer:  # noqa: A002 - the field's own name
-        """Stop watching the folder of that id; its memories are deleted, its files are not touched."""
-        return self.perform(operations.REMOVE_ROOT, status_types.RootQuery(id=id))
 
     def export(self, namespace: str | None = None, *, history: bool = True, vectors: bool = False) -> Iterator[bytes]:
         """Yield everything, or all of one namespace, one JSON value a line, as it arrives.
@@ -228,10 +221,7 @@ class Client(ClientConnection, OperationMethods):
             yield from response.lines()
 
     def import_from(
-        self,
-        pieces: Iterable[bytes],
-        watch: Callable[[int, int], None] = lambda done, of: None,
-        **fields: Any,
+        self, pieces: Iterable[bytes], watch: Callable[[int, int], None] = lambda done, of: None, **fields: Any
     ) -> maintenance.ImportAnswer:
         """Import an export of mnemo or of another tool from its bytes. `fields` are those of ImportQuery.
 
@@ -278,12 +268,6 @@ class _RawIngestAnswer(ingestion.IngestAnswer):
 class _ErrorOrProgress(AnswerBody):
     error: dict[str, Any] | None = None
     progress: tuple[int, int] | None = None
-
-
-def _decode_result(result: msgspec.Raw) -> ingestion.RememberAnswer | FailureAnswer:
-    if decode(result, _ErrorOrProgress).error is not None:
-        return decode(result, FailureAnswer)
-    return decode(result, ingestion.RememberAnswer)
 
 
 def _decode_pieces(body: bytes) -> ingestion.IngestAnswer:

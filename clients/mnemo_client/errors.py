@@ -1,15 +1,4 @@
-"""The errors of a client and the exit codes of the command line.
-
-MnemoError                  exit 1
-├── UsageError              exit 2  the request cannot be right as it was given
-│   └── SocketPathError             the socket path is longer than the system allows
-├── NotFoundError           exit 3  no such memory, or nothing that answers the question
-├── UnreachableError        exit 4  no daemon answers on the socket
-│   └── StartError                  the daemon was started and did not come up
-├── InterruptedAnswerError  exit 1  the connection ended before the answer was complete
-├── InvalidAnswerError      exit 1  the answer is not one of this protocol
-└── RefusalError            exit 1  the daemon answered with an error (400: exit 2, 404: exit 3)
-"""
+"""The errors of a client and the exit codes of the command line."""
 
 import re
 from typing import Any
@@ -35,6 +24,8 @@ class MnemoError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            self.add_note(hint)  # which a traceback shows to who uses the package
 
 
 class UsageError(MnemoError):

@@ -48,7 +48,12 @@ class Response:
         if self.status == 204:
             pass
         elif self._chunked:
-            yield from self._chunks()
+            while size := _number(self._connection.line().split(";")[0], 16):
+                yield from self._exactly(size)
+                if self._connection.line():
+                    raise MalformedAnswerError("a chunk is longer than its stated length")
+            while self._connection.line():
+                pass  # trailers; the daemon sends none
         elif "content-length" in self.headers:
             yield from self._exactly(_number(self.headers["content-length"], 10))
         else:
@@ -68,14 +73,6 @@ class Response:
     @property
     def _chunked(self) -> bool:
         return self.headers.get("transfer-encoding", "").lower() == "chunked"
-
-    def _chunks(self) -> Iterator[bytes]:
-        while size := _number(self._connection.line().split(";")[0], 16):
-            yield from self._exactly(size)
-            if self._connection.line():
-                raise MalformedAnswerError("a chunk is longer than its stated length")
-        while self._connection.line():
-            pass  # trailers; the daemon sends none
 
     def _exactly(self, count: int) -> Iterator[bytes]:
         while count:
@@ -141,7 +138,9 @@ class SocketConnection:
         try:
             self._socket.sendall(b"\r\n".join([*lines, b"", whole]))
             if body is not None and not isinstance(body, bytes):
-                self._send_pieces(body)
+                for piece in filter(None, body):  # RFC 9112, 7.1
+                    self._socket.sendall(b"%x\r\n%b\r\n" % (len(piece), piece))
+                self._socket.sendall(b"0\r\n\r\n")
         except (BrokenPipeError, ConnectionResetError):
             # A daemon that refuses a body for its size answers and closes the connection before it has read all of it.
             pass
@@ -149,13 +148,6 @@ class SocketConnection:
         while response.status == 100:
             response = self._head()
         return response
-
-    def _send_pieces(self, pieces: Iterable[bytes]) -> None:
-        """Send a body in chunks. RFC 9112, 7.1"""
-        for piece in pieces:
-            if piece:
-                self._socket.sendall(b"%x\r\n%b\r\n" % (len(piece), piece))
-        self._socket.sendall(b"0\r\n\r\n")
 
     def line(self) -> str:
         """Return the next line of the head, without its end."""

@@ -22,8 +22,6 @@ from aiohttp import web
 
 from mnemo_client.errors import UsageError
 from mnemo_client.protocol.loopback_rules import RequestHead, fault_of, hosts_of, shows_token
-from mnemo_client.server_place import ServerPlace as ServerPlace
-from mnemo_client.server_place import ServerRecord as ServerRecord
 
 HOST = "127.0.0.1"
 BODY_BYTES_MAX = 1 << 20  # as the daemon's own
@@ -36,6 +34,7 @@ REFUSED_CREDENTIAL = "the request has no valid token: start the command again, a
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Accepts = Callable[[web.Request], bool]
+Refuses = Callable[[int, str, str], web.Response]
 
 
 def bind(port: int) -> socket.socket:
@@ -69,22 +68,23 @@ def accepts_token(token: str) -> Accepts:
 
 def application(
     port: int, accepts: Accepts | None = None, *, public: frozenset[str] = frozenset(),
-    headers: Mapping[str, str] | None = None, body_max: int = BODY_BYTES_MAX,
+    headers: Mapping[str, str] | None = None, body_max: int = BODY_BYTES_MAX, refuse: Refuses | None = None,
 ) -> web.Application:  # fmt: skip
     """Return an application that refuses what is not for it, for routes to be added to.
 
     port: the one that it listens on. accepts: whether a request has the credential; `public`: the paths that need none.
-    headers: for each answer. body_max: in bytes; a longer body is refused.
+    headers: for each answer. body_max: in bytes; a longer body is refused. refuse: the answer to a request that is not
+    for it, by status, code and message; without one, an error in the daemon's own form.
     """
-    hosts = hosts_of(port)
+    hosts, refuse = hosts_of(port), refuse or refusal
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         head = RequestHead(request.headers, request.headers.getall("Host", []), request.host)
         if fault := fault_of(head, hosts):
-            return refusal(fault.status, fault.code, fault.message)
+            return refuse(fault.status, fault.code, fault.message)
         if accepts is not None and request.path not in public and not accepts(request):
-            return refusal(401, "unauthorized", REFUSED_CREDENTIAL)
+            return refuse(401, "unauthorized", REFUSED_CREDENTIAL)
         return await handler(request)
 
     async def add_headers(request: web.Request, response: web.StreamResponse) -> None:

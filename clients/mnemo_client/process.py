@@ -1,4 +1,4 @@
-"""Starts and stops the daemon process.
+"""Starts and stops the daemon process, and finds the one server of a kind that a user runs on loopback.
 
 The daemon is started by exec in a session of its own, so that it outlives the terminal. It binds its socket before it
 loads anything, so its first answer is awaited: only that shows that it came up. When two clients start it at once, the
@@ -6,15 +6,17 @@ second daemon finds the data folder locked and ends, and both clients use the fi
 """
 
 import contextlib
+import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mnemo_client import path_safety
 from mnemo_client.errors import InterruptedAnswerError, MnemoError, StartError, UnreachableError
+from mnemo_client.path_safety import replace_file
 from mnemo_client.paths import chosen_locations, config_file, data_folder, socket_path
 from mnemo_client.paths import log_file as log_file
 
@@ -123,7 +125,8 @@ def _await_listening(child: "Popen[bytes]", path: Path, log: Path, began_at: int
     while not is_listening(path):
         now = time.monotonic()
         if child.poll() is not None and deadline - now > RACE_SECONDS:
-            if not _lost_start_race(log, began_at):
+            # Another daemon that holds the data folder is about to listen.
+            if not any("holds the data folder" in line for line in last_lines(log, began_at)):
                 raise _start_failed(child.returncode, path, log, began_at)
             deadline = now + RACE_SECONDS
         if now > deadline:
@@ -162,7 +165,7 @@ def stop(client: "Client", seconds_max: float = STOP_SECONDS_MAX) -> bool:
     The process is awaited, not the socket: the service manager may hold the socket and go on listening.
     """
     try:
-        pid = client.shutdown()
+        pid = client.shutdown().pid
     except UnreachableError:
         return False
     client.close()
@@ -188,12 +191,7 @@ def _has_ended(pid: int) -> bool:
         return True
     except PermissionError:
         return False
-    return _is_dead(pid)
-
-
-def _is_dead(pid: int) -> bool:
-    """Return True for a process that is dead and only waits for its parent to notice. Known on Linux alone."""
-    process = Path(f"/proc/{pid}")
+    process = Path(f"/proc/{pid}")  # on Linux: a dead one may only wait for its parent to notice
     try:
         state = (process / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
         return state in "ZX" and len(list((process / "task").iterdir())) <= 1  # no other thread is still on its way out
@@ -217,11 +215,6 @@ def last_lines(log: Path, began_at: int = 0, count: int = LOG_LINES_SHOWN) -> li
     return [line for line in text.splitlines() if line.strip()][-count:]
 
 
-def _lost_start_race(log: Path, began_at: int) -> bool:
-    """Return True if the daemon ended because another one holds the data folder."""
-    return any("holds the data folder" in line for line in last_lines(log, began_at))
-
-
 def _start_failed(code: int | None, path: Path, log: Path, began_at: int) -> StartError:
     if code is None:
         what = f"the daemon was started and does not listen on {path} after {START_SECONDS_MAX:g} seconds"
@@ -229,3 +222,61 @@ def _start_failed(code: int | None, path: Path, log: Path, began_at: int) -> Sta
         what = f"the daemon ended at once with code {code}"
     output = [f"  {line}" for line in last_lines(log, began_at)]
     return StartError("\n".join([f"{what}; its output:" if output else what, *output]), f"its log: {log}")
+
+
+# Servers on loopback
+
+
+class ServerRecord(NamedTuple):
+    """The record of a running server, for later commands of the same user; `remote` is the host that it passes requests
+    on to, "" if that is this machine."""
+
+    address: str
+    secret: str
+    pid: int
+    remote: str = ""
+
+
+class ServerPlace:
+    """The private file of the one server of a kind: locked while it runs, with its record.
+
+    The lock ends with the process, however that ends, so that a file that is left over misleads nobody.
+    """
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self._lock_path = folder / f"{kind}.lock"
+        self._path = folder / f"{kind}.json"
+
+    def running(self) -> ServerRecord | None:
+        """Return the record of the server that runs, if there is one."""
+        if not self._lock_path.exists():
+            return None
+        with self.taken() as is_free:
+            if is_free:
+                return None
+        try:
+            return ServerRecord(**json.loads(self._path.read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return None  # it has just started or ended
+
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[bool]:
+        """Hold the place during the context; yield False if another process holds it."""
+        import fcntl
+
+        make_private_folder(self._lock_path.parent)
+        descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+        finally:
+            os.close(descriptor)
+
+    def publish(self, record: ServerRecord) -> None:
+        replace_file(self._path, json.dumps(record._asdict()).encode())
+
+    def withdraw(self) -> None:
+        self._path.unlink(missing_ok=True)

@@ -54,13 +54,9 @@ def strength_at(usage: Usage, memory: Memory, epoch: int) -> float:
 
 
 def strengths_at(
-    strength: NDArray[np.float32],
-    strength_epoch: NDArray[np.int32],
-    kind: NDArray[np.uint8],
-    layer: NDArray[np.uint8],
-    pinned: NDArray[np.bool_],
-    epoch: int,
-) -> NDArray[np.float32]:
+    strength: NDArray[np.float32], strength_epoch: NDArray[np.int32], kind: NDArray[np.uint8], layer: NDArray[np.uint8],
+    pinned: NDArray[np.bool_], epoch: int,
+) -> NDArray[np.float32]:  # fmt: skip
     """`strength_at` of many memories. Codes are places in KINDS, LAYERS."""
     epochs = np.where(pinned, 0, np.maximum(0, epoch - strength_epoch))
     decayed: NDArray[Any] = np.maximum(_FLOORS[layer], strength * _FACTORS[kind] ** epochs)

@@ -16,7 +16,7 @@ from mnemo_client import paths
 from mnemo_client.version import VERSION
 from mnemo_daemon import process_memory
 from mnemo_daemon.server import network_filter, private_files, sockets
-from mnemo_daemon.server.systemd import Notifier
+from mnemo_daemon.server.service_managers import Notifier
 
 if TYPE_CHECKING:
     from mnemo_daemon.server.extra_listeners import ExtraListeners
@@ -75,12 +75,9 @@ def main() -> int:
 
 
 def _serve(
-    configuration: "Configuration",
-    listener: sockets.Listener,
-    extra: "ExtraListeners",
-    notifier: Notifier,
+    configuration: "Configuration", listener: sockets.Listener, extra: "ExtraListeners", notifier: Notifier,
     network: network_filter.NetworkBlock,
-) -> int:
+) -> int:  # fmt: skip
     """Load everything else, which the network block holds for, and serve until the end."""
     import asyncio
 

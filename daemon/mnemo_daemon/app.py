@@ -18,7 +18,7 @@ from mnemo_daemon.priority import MachineLoad, WaitReason
 from mnemo_daemon.scheduler import Job, JobReport, Scheduler
 from mnemo_daemon.services import Services
 from mnemo_daemon.settings import Configuration
-from mnemo_daemon.thread_supervision import ThreadReport, ThreadSupervisor
+from mnemo_daemon.thread_supervision import ThreadSupervisor
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError
 from mnemo_store.store import Store
@@ -30,14 +30,10 @@ class Daemon:
     """The services and the threads that drive them. `open` before use, `close` at the end."""
 
     def __init__(
-        self,
-        configuration: Configuration,
-        disk: Disk | None = None,
-        *,
-        open_store: Callable[..., Store] = Store.open,
+        self, configuration: Configuration, disk: Disk | None = None, *, open_store: Callable[..., Store] = Store.open,
         make_notes: Callable[..., NotesService] = NotesService,
         make_jobs: Callable[[Services], Sequence[Job]] = jobs_of,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.services = Services(configuration, disk or Disk(), open_store, make_notes)
         self.scheduler: Scheduler | None = None  # once the store is open
         self._make_jobs = make_jobs
@@ -89,13 +85,12 @@ class Daemon:
         self._jobs.stop()
         services.close()
 
-    def thread_reports(self) -> list[ThreadReport]:
-        """Return a report of every background thread that was started."""
+    def supervisors(self) -> list[ThreadSupervisor]:
+        """Return the supervisor of every background thread that was started."""
         services = self.services
         if not services.is_open:
             return []
-        own = [self._starter.report(), self._jobs.report()]
-        return [*own, *services.indexing.thread_reports(), services.notes.supervisor.report()]
+        return [self._starter, self._jobs, *services.indexing.supervisors(), services.notes.supervisor]
 
     def job_reports(self) -> list[JobReport]:
         """Every job and how it stands; none before the store is open."""

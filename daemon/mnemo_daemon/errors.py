@@ -35,12 +35,13 @@ class Refusal(Exception):
     """A request that gets an error for an answer.
 
     `field` names what is wrong in the words of the request (`tags[3]`, `X-Namespace`, `limit`); `retry_after` seconds;
-    `id` the memory that stands in the way.
+    `id` the memory that prevents the request; `allow` the methods that the path has.
     """
 
     def __init__(
         self, status: int, code: str, message: str, *, field: str | None = None, retry_after: int | None = None,
         id: str | None = None,  # noqa: A002 - the field's own name
+        allow: str | None = None,
     ) -> None:  # fmt: skip
         super().__init__(message)
         self.status = status
@@ -49,6 +50,7 @@ class Refusal(Exception):
         self.field = field
         self.retry_after = retry_after
         self.id = id
+        self.allow = allow
 
     def answer(self) -> FailureAnswer:
         body = ErrorBody(code=self.code, message=self.message, field=self.field, id=self.id or UNSET)

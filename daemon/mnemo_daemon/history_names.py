@@ -5,6 +5,8 @@ They are persisted with every change, and shown by `mnemo history` and `mnemo di
 
 from typing import NamedTuple
 
+from mnemo_store import tables
+
 # Operations
 PURGE = "purge"
 EMPTY_TRASH = "empty trash"
@@ -27,11 +29,11 @@ RENAME_TOPIC = "rename topic"
 
 # The beginning of the meta values with the names that a person gave to topics; the id of a topic stands behind it.
 TOPIC_NAME = "topic name "
-FACTS = "facts"
+FACTS = tables.FACTS.name
 SYNC = "sync"
 
 # Operations that may change records without versions alone, and that undo takes back by what the journal says of them
-OF_RECORDS = frozenset({FACTS, REVIEW, RENAME_TOPIC})
+OF_RECORDS = frozenset({REVIEW, RENAME_TOPIC, *(table.name for table in tables.UNDONE)})
 
 # Operations that dropped memories for good, which cannot be undone
 FOR_GOOD = frozenset({EMPTY_TRASH, PURGE})

@@ -54,7 +54,7 @@ def _jobs_of_memories(s: Services) -> tuple[Job, ...]:
         Job("insert_merge", "Write one text of two that were merged when the later one came.",
             _when(s.insert_merger.is_due), s.insert_merger.run_slice, "one call of the model", is_heavy=True),
         Job("sync", "Exchange changes with the other devices that share the memory.",
-            lambda now, state: Interval(SYNC_SECONDS)(now, state) and s.sync.is_due(), s.sync.run_slice,
+            lambda now, state: Interval(SYNC_SECONDS)(now, state) and s.sync.is_due(), _once(s.sync.exchange),
             "all that is new"),
         Job("erasure", "Finish an erasure that was interrupted.", _when(lambda: bool(s.erasure.pending)),
             _once(s.erasure.resume_if_due), "one erasure"),

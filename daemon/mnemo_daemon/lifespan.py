@@ -17,9 +17,10 @@ import threading
 from collections.abc import Callable, Sequence
 
 from mnemo_client.protocol.choices import DaemonState
+from mnemo_client.version import VERSION
 from mnemo_daemon import settings
+from mnemo_daemon.api.daemon_routes import StatusReport
 from mnemo_daemon.api.main_routes import Api
-from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.priority import SWITCH_SECONDS
@@ -28,10 +29,10 @@ from mnemo_daemon.server.admission.access_table import AccessTable
 from mnemo_daemon.server.extra_listeners import ExtraListener
 from mnemo_daemon.server.http_server import HttpServer, serve
 from mnemo_daemon.server.network_filter import NetworkBlock
+from mnemo_daemon.server.service_managers import Notifier
 from mnemo_daemon.server.sockets import Listener
-from mnemo_daemon.server.systemd import Notifier
 from mnemo_daemon.services import Services
-from mnemo_daemon.thread_supervision import ThreadReport, ThreadSupervisor
+from mnemo_daemon.thread_supervision import ThreadSupervisor
 from mnemo_store.errors import StoreError
 
 STATUS_SECONDS = 30.0  # between two checks where the service manager has no watchdog, and only shows the line
@@ -53,10 +54,8 @@ class SelfCheckError(Exception):
 
 
 class SelfCheck:
-    """Checks the daemon on a thread of its own, and has the event loop report each check that succeeded.
-
-    Without a service manager to report to, nothing runs.
-    """
+    """Checks the daemon on a thread of its own, and has the event loop report each check that succeeded. Without a
+    service manager to report to, nothing runs."""
 
     def __init__(
         self, services: Services, state: Callable[[], tuple[DaemonState, Sequence[str]]], notifier: Notifier
@@ -77,8 +76,8 @@ class SelfCheck:
         self._stopping.set()
         self._supervisor.stop(STOP_SECONDS_MAX)
 
-    def reports(self) -> list[ThreadReport]:
-        return [self._supervisor.report()] if self._notifier.address else []
+    def supervisors(self) -> list[ThreadSupervisor]:
+        return [self._supervisor] if self._notifier.address else []
 
     def status_line(self) -> str:
         """Check the daemon and return a line on its state. Raises SelfCheckError; where a part hangs, this hangs."""
@@ -111,31 +110,25 @@ class SelfCheck:
 
 
 async def serve_until_stopped(
-    configuration: settings.Configuration,
-    listener: Listener,
-    extra: Sequence[ExtraListener],
-    notifier: Notifier,
+    configuration: settings.Configuration, listener: Listener, extra: Sequence[ExtraListener], notifier: Notifier,
     network: NetworkBlock,
-) -> Exception | None:
+) -> Exception | None:  # fmt: skip
     """Serve until told to stop, or until the store fails to open; return that failure."""
     sys.setswitchinterval(SWITCH_SECONDS)
     daemon = Daemon(configuration)
     daemon.start_opening()
     services = daemon.services
     report = StatusReport(
-        services, lambda: [*daemon.thread_reports(), *self_check.reports()], daemon.job_reports, network
+        services, lambda: [*daemon.supervisors(), *self_check.supervisors()], daemon.job_reports, network
     )
     self_check = SelfCheck(services, report.state, notifier)
     api = Api(services, report)
-    routes = openapi.with_document(api.routes(), report.version)
+    routes = openapi.with_document(api.routes(), VERSION)
     server = HttpServer(
-        routes,
-        connections_max=configuration.settings.daemon.connections_max,
-        access=AccessTable(configuration.settings.access.allow),
-        extra=extra,
-        degraded=services.problem,
+        routes, connections_max=configuration.settings.daemon.connections_max,
+        access=AccessTable(configuration.settings.access.allow), extra=extra, degraded=services.problem,
         requests=services.requests,
-    )
+    )  # fmt: skip
 
     async def close() -> None:
         faulthandler.dump_traceback_later(CLOSE_SECONDS_MAX, exit=True)
@@ -173,10 +166,8 @@ async def serve_until_stopped(
 async def freeze_long_lived(
     is_warming: Callable[[], bool], poll_seconds: float = WARM_POLL_SECONDS, seconds_max: float = WARM_SECONDS_MAX
 ) -> None:
-    """Once all is warm, exclude what is there (modules, indexes, the model) from garbage collection.
-
-    A full collection looks at every object, some 70,000, while nothing else runs: 30 ms that a question would wait.
-    """
+    """Once all is warm, exclude what is there (modules, indexes, the model) from garbage collection. A full collection
+    looks at every object, some 70,000, while nothing else runs: 30 ms that a question would wait."""
     for _ in range(round(seconds_max / poll_seconds)):
         if not is_warming():
             break

@@ -20,7 +20,7 @@ from mnemo_daemon import settings
 from mnemo_daemon.errors import ModelError, Refusal
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, ModelListing, ModelManifest, Progress
-from mnemo_daemon.times import parse_past_time
+from mnemo_daemon.times import parse_bound
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError
 from mnemo_store.maintenance import restore
@@ -118,7 +118,7 @@ def _calibrate(asked: argparse.Namespace, configuration: settings.Configuration)
 
 
 def _restore(asked: argparse.Namespace, configuration: settings.Configuration) -> None:
-    at = None if asked.at is None else parse_past_time(asked.at, "at", time.time_ns() // 1_000_000)
+    at = None if asked.at is None else parse_bound(asked.at, "at", "until", time.time_ns() // 1_000_000)
     if asked.only_at:
         _say(msgspec.json.encode({"at": at}).decode())
         return
@@ -150,20 +150,20 @@ def _restore(asked: argparse.Namespace, configuration: settings.Configuration) -
 
 
 def _check(asked: argparse.Namespace, configuration: settings.Configuration) -> int:
-    from mnemo_daemon.api import maintenance_routes  # with them comes half the daemon
+    from mnemo_daemon.api import store_routes  # with them comes half the daemon
     from mnemo_daemon.maintenance import offline_maintenance
 
-    answer = maintenance_routes.check_answer(offline_maintenance.check_folder(configuration.folders.data, _steps()))
+    answer = store_routes.check_answer(offline_maintenance.check_folder(configuration.folders.data, _steps()))
     _print(asked, answer, [f"{each.table} {each.subject}: {each.what}" for each in answer.violations])
     return EXIT_DONE if answer.ok else EXIT_FAILED
 
 
 def _repair(asked: argparse.Namespace, configuration: settings.Configuration) -> int:
-    from mnemo_daemon.api import maintenance_routes
+    from mnemo_daemon.api import store_routes
     from mnemo_daemon.maintenance import offline_maintenance
 
     done = offline_maintenance.repair_folder(configuration.folders.data, dry_run=asked.dry_run, progress=_steps())
-    answer = maintenance_routes.repair_answer(done)
+    answer = store_routes.repair_answer(done)
     _print(asked, answer, [f"{step.what}: {step.why}" for step in answer.steps])
     return EXIT_DONE if asked.dry_run or answer.check.ok else EXIT_FAILED
 
@@ -172,9 +172,9 @@ def _config(asked: argparse.Namespace) -> int:
     """Print every setting as `GET /v1/config` does, and the wrong ones, which keep the value they had without them."""
     faults: list[settings.ConfigError] = []
     configuration = settings.load(os.environ, faults)
-    rows = [{"key": row.key, "value": row.value, "origin": row.origin} for row in configuration.describe()]
+    rows = configuration.describe()
     answer = {"values": rows, "file": str(configuration.folders.config_file), "faults": [str(each) for each in faults]}
-    _print(asked, answer, [*(f"{row['key']} = {row['value']!r}" for row in rows), *map(str, faults)])
+    _print(asked, answer, [*(f"{row.key} = {row.value!r}" for row in rows), *map(str, faults)])
     return EXIT_USAGE if faults else EXIT_DONE
 
 

@@ -79,13 +79,9 @@ class MachineLoad:
     """The use of the machine by other programs. Used by one thread."""
 
     def __init__(
-        self,
-        *,
-        power_supplies: Path = POWER_SUPPLIES,
-        processor_times: Path = PROCESSOR_TIMES,
-        own_seconds: Callable[[], float] = lambda: sum(os.times()[:4]),
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+        self, *, power_supplies: Path = POWER_SUPPLIES, processor_times: Path = PROCESSOR_TIMES,
+        own_seconds: Callable[[], float] = lambda: sum(os.times()[:4]), clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
         self._power_supplies = power_supplies
         self._processor_times = processor_times
         self._own_seconds = own_seconds

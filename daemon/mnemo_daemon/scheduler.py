@@ -26,6 +26,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from mnemo_client.protocol.status import OperationView
 from mnemo_daemon.priority import WaitReason
 from mnemo_daemon.thread_supervision import complete_future
 from mnemo_store.errors import StoreError
@@ -115,14 +116,10 @@ class Scheduler:
     """The scheduler. Jobs run on the thread that calls `run`; any thread may ask for reports."""
 
     def __init__(
-        self,
-        jobs: Sequence[Job],
-        *,
-        yield_to_queries: Callable[[], None] = lambda: None,
-        reason_to_wait: Callable[[], WaitReason | None] = lambda: None,
-        clock: Callable[[], float] = time.monotonic,
+        self, jobs: Sequence[Job], *, yield_to_queries: Callable[[], None] = lambda: None,
+        reason_to_wait: Callable[[], WaitReason | None] = lambda: None, clock: Callable[[], float] = time.monotonic,
         wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """`reason_to_wait`: why heavy jobs wait now, None when they need not."""
         self._states = {job.name: JobState() for job in jobs}
         assert len(self._states) == len(jobs), "every job has a name of its own"
@@ -242,19 +239,6 @@ class Scheduler:
         state.failures += 1
 
 
-class OperationProgress(NamedTuple):
-    """The progress of an operation: of its step, and `seconds` since it began."""
-
-    name: str
-    step: str
-    done: int
-    total: int  # 0: not known
-    started_at: int  # ms
-    seconds: float
-    rate: float | None  # of `done`, a second
-    seconds_left: float | None  # of the step
-
-
 class _Step(NamedTuple):
     name: str
     done: Amount
@@ -281,18 +265,19 @@ class LongOperation:
         else:
             self._step = _Step(step, done, total, self._clock(), 0 if callable(done) else done)
 
-    def progress(self) -> OperationProgress:
+    def progress(self) -> OperationView:
         """Return the progress so far, with a rate where one is known."""
         step, now = self._step, self._clock()
         done = step.done() if callable(step.done) else step.done
         if step.total:
             done = min(done, step.total)
         elapsed = now - step.began
-        rate = (done - step.first) / elapsed if elapsed >= RATE_SECONDS_MIN and done > step.first else None
-        left = (step.total - done) / rate if rate and step.total else None
-        return OperationProgress(
-            self.name, step.name, done, step.total, self._started_at, now - self._began, rate, left
-        )  # fmt: skip
+        view = OperationView(self.name, step.name, done, step.total, self._started_at, round(now - self._began, 1))
+        if elapsed >= RATE_SECONDS_MIN and done > step.first:
+            rate = (done - step.first) / elapsed
+            view.rate = round(rate, 1)
+            view.seconds_left = round((step.total - done) / rate, 1) if step.total else None
+        return view
 
 
 class OperationRegistry:
@@ -316,7 +301,7 @@ class OperationRegistry:
         """List an operation that goes on in the background, until `is_done`, in place of an earlier one of its name."""
         self._followed[operation.name] = (operation, is_done)
 
-    def progress(self) -> list[OperationProgress]:
+    def progress(self) -> list[OperationView]:
         """Return the progress of all operations. Any thread may ask."""
         for name, (_, is_done) in list(self._followed.items()):
             if is_done():

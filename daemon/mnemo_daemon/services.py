@@ -7,11 +7,11 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
+from mnemo_client.protocol.maintenance import BackupAnswer
 from mnemo_core.ingest.policies import OWN_POLICY, Policy
 from mnemo_core.sessions.resume import ResumeTopic
 from mnemo_core.text.secrets import SENSITIVE_TAG
@@ -32,9 +32,8 @@ from mnemo_daemon.knowledge.topic_graph import TopicGraph
 from mnemo_daemon.knowledge.topic_nodes import TopicNodes
 from mnemo_daemon.knowledge.topic_trees import TopicTrees
 from mnemo_daemon.lifecycle.compression import Compression
-from mnemo_daemon.lifecycle.consolidation.consolidation import Consolidation
-from mnemo_daemon.lifecycle.consolidation.forecasts import Forecasts
-from mnemo_daemon.lifecycle.consolidation.review_queue import ReviewQueue
+from mnemo_daemon.lifecycle.consolidation import Consolidation, ReviewQueue
+from mnemo_daemon.lifecycle.forecasts import Forecasts
 from mnemo_daemon.lifecycle.memory_move import MemoryMoves
 from mnemo_daemon.lifecycle.profile_service import Entries, ProfileService
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
@@ -47,12 +46,11 @@ from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.cross_encoder import CrossEncoderService
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.models.language.capability_probe import CapabilityProbe
-from mnemo_daemon.models.language.language_model_service import LanguageModelService
+from mnemo_daemon.models.language.language_model import LanguageModelService
 from mnemo_daemon.models.language.task_runner import CallLog, TaskRunner
 from mnemo_daemon.notes.notes_service import NotesService
 from mnemo_daemon.priority import MachineLoad, QueryPriority
-from mnemo_daemon.retrieval.recall import Recall, UsageRecorder
-from mnemo_daemon.retrieval.shown_recorder import ShownRecorder
+from mnemo_daemon.retrieval.recall import Recall, ShownRecorder, UsageRecorder
 from mnemo_daemon.scheduler import OperationRegistry
 from mnemo_daemon.server.request_metrics import RequestMetrics
 from mnemo_daemon.sessions.resume import ResumeService
@@ -66,7 +64,6 @@ from mnemo_daemon.sync.sync_service import SyncService
 from mnemo_daemon.transfer.store_export import USER, MarkdownExport, NamespaceTopic
 from mnemo_store.disk import Disk
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.maintenance.backup import BackupManifest
 from mnemo_store.progress import Progress, unreported
 from mnemo_store.records import DEFAULT_NAMESPACE, PutMeta
 from mnemo_store.store import Store, WriteResult
@@ -80,56 +77,10 @@ INDEXES_POLL_SECONDS = 0.02
 class Services:
     """Every part by its name."""
 
-    store: Store
-    views: Views
-    change_feed: ChangeFeed
-    indexing: VectorIndexer
-    memories: MemoryService
-    ingest: IngestPipeline
-    extraction: StatementExtraction
-    scoring_backfill: ScoringBackfill
-    recall: Recall
-    assisted_recall: AssistedRecall
-    asked_questions: AskedQuestions
-    usage_recorder: UsageRecorder
-    shown_recorder: ShownRecorder
-    insert_merger: InsertMerger
-    topic_nodes: TopicNodes
-    topic_graph: TopicGraph
-    facts: FactService
-    topic_trees: TopicTrees
-    memory_map: MemoryMap
-    notes: NotesService
-    maintenance: StoreMaintenance
-    daily_values: DailyValues
-    trash: Trash
-    expiry: Expiry
-    profiles: ProfileService
-    compression: Compression
-    moves: MemoryMoves
-    erasure: Erasure
-    sync: SyncService
-    consolidation: Consolidation
-    review_queue: ReviewQueue
-    forecasts: Forecasts
-    llm_calls: CallLog
-    llm_tasks: TaskRunner
-    runs: RunService
-    sessions: SessionService
-    turn_tiers: TurnTiers
-    turn_review: TurnReview
-    tiered_recall: TieredRecall
-    resume: ResumeService
-    markdown_export: MarkdownExport
-    mask_key: bytes  # under which masked secrets are hashed
-
     def __init__(
-        self,
-        configuration: Configuration,
-        disk: Disk,
-        open_store: Callable[..., Store],
+        self, configuration: Configuration, disk: Disk, open_store: Callable[..., Store],
         make_notes: Callable[..., NotesService],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.configuration = configuration
         self.disk = disk
         self.priority = QueryPriority()
@@ -174,7 +125,7 @@ class Services:
         store = self.store = self._open_store(self.configuration.folders.data, disk=self.disk)
         yield_to_queries = self.priority.yield_to_queries
         profile_of = self._profile_of
-        self.mask_key = self._mask_key()
+        self.mask_key = self._mask_key()  # under which masked secrets are hashed
         self.views = Views(store, self.disk)
         self.views.open()
         self.change_feed = ChangeFeed(store.seq)
@@ -195,16 +146,13 @@ class Services:
         )  # fmt: skip
         self.usage_recorder = UsageRecorder(self.memories)
         self.shown_recorder = ShownRecorder(store)
-        self.facts = FactService(store, self.views.facts, self.memories)
+        self.facts = FactService(store, self.views.facts)
         self.language_model.use(self.chosen_model("llm"))
         self.llm_calls = CallLog(store)
         self.llm_tasks = TaskRunner(
-            self.language_model.model,
-            self.llm_calls,
-            lambda: self.settings.llm.level,
-            self._llm_obstacle,
+            self.language_model.model, self.llm_calls, lambda: self.settings.llm.level, self._llm_obstacle,
             grade_obstacle=self.capability_probe.obstacle,
-        )
+        )  # fmt: skip
         self.runs = RunService(store, self.views, self.memories, self.llm_tasks)
         self.topic_trees = TopicTrees(
             store, self.views, self.indexing, self.embedding, self.llm_tasks, self.disk, policy=profile_of
@@ -219,15 +167,9 @@ class Services:
             store, self.views, self._exported_topics, lambda: self.settings.notes.export_dir, self.disk
         )
         self.resume = ResumeService(
-            store,
-            self.views,
-            self.llm_tasks,
-            self.root_paths,
-            self._resume_topics,
-            self._resume_profile,
-            self.recall.roles,
-            lambda namespace: profile_of(namespace).name == OWN_POLICY.name,
-        )
+            store, self.views, self.llm_tasks, self.root_paths, self._resume_topics, self._resume_profile,
+            self.recall.roles, lambda namespace: profile_of(namespace).name == OWN_POLICY.name,
+        )  # fmt: skip
         self.assisted_recall = AssistedRecall(self.recall, self.llm_tasks, self.priority)
         self.asked_questions = AskedQuestions()
         self.maintenance = StoreMaintenance(store, self.disk, self.embedding.spaces)
@@ -285,7 +227,7 @@ class Services:
         self.notes = self._made_notes()
         self.notes.start()
 
-    def reset(self, progress: Progress = unreported) -> tuple[Path, BackupManifest]:
+    def reset(self, progress: Progress = unreported) -> BackupAnswer:
         """Empty the store after a backup, which is returned. Watched folders and the models in use stay, and the notes
         are read again."""
         self.notes.stop()
@@ -350,6 +292,7 @@ class Services:
             self.shown_recorder.write()
             self.topic_nodes.write_recalls()
             self.recall.close()
+            self.recall.roles.save(self.disk)
             self.extraction.close()
             self.turn_review.close()
             self.sync.close()
@@ -409,7 +352,7 @@ class Services:
         self.extraction.clear_caches()
         self.recall.clear_caches()
         self.topic_nodes.clear_caches()
-        self.tiered_recall.clear_caches()
+        self.tiered_recall.hot.clear()
         self.topic_trees.remove_deleted()
         self.memory_map.remove_deleted()
         self.asked_questions.clear()

@@ -18,12 +18,13 @@ from msgspec import Meta, inspect
 
 from mnemo_client import path_safety, paths
 from mnemo_client.protocol.operations import Right
+from mnemo_client.protocol.status import ConfigValue
 from mnemo_client.protocol.validation import describe
 from mnemo_core.ingest.policies import OWN_POLICY, POLICIES, Policy, PolicyName
 from mnemo_core.llm_sites import ModelKey
 from mnemo_core.retrieval.ranking.rankers import Ranker
 from mnemo_core.retrieval.recall_defaults import LIST_TOP_K, RECALL_DEFAULTS, RecallDefaults
-from mnemo_daemon.server.admission.access_table import ENTRIES_EXPECTED, AccessEntry, check_entries
+from mnemo_daemon.server.admission.access_table import ENTRIES_EXPECTED, AccessEntry, AccessTable
 
 Numerics = Literal["auto", "int8", "float32"]  # the form of a model that is used; auto: the fastest that is accurate
 
@@ -62,7 +63,7 @@ class AccessSettings(Section, frozen=True):
 
     allow: Annotated[
         tuple[AccessEntry, ...],
-        Meta(description=ENTRIES_EXPECTED, extra={"check": check_entries}),
+        Meta(description=ENTRIES_EXPECTED, extra={"check": AccessTable}),
         "other users, and programs of yours, each with its right",
     ] = ()
     shared_socket: Annotated[str, Meta(extra=RESTART), "the path of a socket for other users; empty: none"] = ""
@@ -160,8 +161,7 @@ class LlmSettings(Section, frozen=True):
     """The language model and the tasks that ask it."""
 
     level: Annotated[
-        Literal["off", "auto", "full"],
-        "when a task asks the model: never, where a rule does not suffice, or always",
+        Literal["off", "auto", "full"], "when a task asks the model: never, where a rule does not suffice, or always"
     ] = "auto"
     model: Annotated[
         str,
@@ -313,14 +313,6 @@ class Folders(NamedTuple):
     config_file: Path
 
 
-class DescribedValue(NamedTuple):
-    """A value and where it came from: "default", "config.toml:12", or the variable's name."""
-
-    key: str
-    value: Any
-    origin: str
-
-
 class ConfigError(Exception):
     """A key or value that cannot be right. The message says where it stands and what was expected."""
 
@@ -332,18 +324,18 @@ class Configuration(NamedTuple):
     folders: Folders
     origins: Mapping[str, str]  # by key, "notes.settle_ms"
 
-    def describe(self) -> list[DescribedValue]:
+    def describe(self) -> list[ConfigValue]:
         """Every value, folders first, with its origin."""
         listed = [
-            DescribedValue(f"folders.{name}", str(path), self.origins[f"folders.{name}"])
+            ConfigValue(f"folders.{name}", str(path), self.origins[f"folders.{name}"])
             for name, path in self.folders._asdict().items()
         ]
         for key in KEYS.values():
             value = getattr(getattr(self.settings, key.section), key.name)
-            listed.append(DescribedValue(key.path, value, self.origins[key.path]))
+            listed.append(ConfigValue(key.path, value, self.origins[key.path]))
         for namespace, name in self.settings.profiles.items():
             path = profile_key(namespace).path
-            listed.append(DescribedValue(path, name, self.origins[path]))
+            listed.append(ConfigValue(path, name, self.origins[path]))
         return listed
 
 
@@ -445,20 +437,19 @@ def _checked(key: SettingKey, value: Any, origin: str) -> ConfigError | None:
 
 
 def reload(old: Configuration, environ: Mapping[str, str]) -> tuple[Configuration, list[ChangedValue]]:
-    """The configuration read again, and what is different. Raises ConfigError, and then the old one stays in use.
-
-    A value that needs a restart (the data folder and the socket do) keeps its old value in the new configuration.
-    """
+    """The configuration read again, and what is different. Raises ConfigError, and then the old one stays in use. A
+    value that needs a restart (the data folder and the socket do) keeps its old value in the new configuration."""
     new = load(environ)
     before = {described.key: described.value for described in old.describe()}
     changed = []
     kept: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
-    for key, value, origin in new.describe():
+    for each in new.describe():
+        key = each.key
         was = before.pop(key, OWN_POLICY.name)  # a namespace that is new in [profiles]
-        if value == was:
+        if each.value == was:
             continue
         needs_restart = KEYS[key].needs_restart if key in KEYS else not key.startswith(f"{PROFILES_TABLE}.")
-        changed.append(ChangedValue(key, was, value, origin, needs_restart))
+        changed.append(ChangedValue(key, was, each.value, each.origin, needs_restart))
         if needs_restart and key in KEYS:
             kept[KEYS[key].section][KEYS[key].name] = was
     changed += [
@@ -469,12 +460,9 @@ def reload(old: Configuration, environ: Mapping[str, str]) -> tuple[Configuratio
     sections = {
         section: msgspec.structs.replace(getattr(new.settings, section), **values) for section, values in kept.items()
     }
-    origins = {key: old.origins[key] if _is_kept(key, changed) else origin for key, origin in new.origins.items()}
+    restarting = {change.key for change in changed if change.needs_restart}
+    origins = {key: old.origins[key] if key in restarting else origin for key, origin in new.origins.items()}
     return Configuration(Settings(**sections, profiles=new.settings.profiles), old.folders, origins), changed
-
-
-def _is_kept(key: str, changed: list[ChangedValue]) -> bool:
-    return any(change.key == key and change.needs_restart for change in changed)
 
 
 def _origins_of_folders(environ: Mapping[str, str], origins: Mapping[str, str]) -> dict[str, str]:

@@ -3,59 +3,33 @@ lists: the place of the last row of a page, as text, behind which the next page 
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.records import Memory
 from mnemo_store.store import Store
-from mnemo_store.tables import Table
+from mnemo_store.tables import MEMORIES, Table
 
 Place = tuple[int, str]  # what a list is ordered by, and the id of the row
 
 
-class _WithId(Protocol):
-    @property
-    def id(self) -> str: ...
-
-
-R = TypeVar("R", bound=_WithId)
 S = TypeVar("S")
 T = TypeVar("T")
 
 
-def walk(
-    store: Store,
-    read: Callable[[Snapshot, str, int], Sequence[R]],
-    shape: Callable[[Snapshot, Sequence[R]], T],
-    size: int = READ_SLICE,
+def walk_table(
+    store: Store, table: Table[S], shape: Callable[[Snapshot, Sequence[S]], T], size: int = READ_SLICE
 ) -> Iterator[T]:
-    """The result of `shape` for each slice of a table, under the snapshot in which `read` read the slice.
-
-    read: the first records after an id, at most so many, in id order.
-    """
-    after = ""
-    while True:
-        with store.snapshot() as snapshot:
-            records = read(snapshot, after, size)
-            shaped = shape(snapshot, records)
-        if records:
-            yield shaped
-        if len(records) < size:
-            return
-        after = records[-1].id
-
-
-def walk_table(store: Store, table: Table[S], shape: Callable[[Snapshot, Sequence[S]], T]) -> Iterator[T]:
     """The result of `shape` for each slice of a table in the order of its primary keys, under a snapshot each."""
     after = b""
     while True:
         with store.snapshot() as snapshot:
-            records = snapshot.scan(table, after)
+            records = snapshot.scan(table, after, size)
             shaped = shape(snapshot, records)
         if records:
             yield shaped
-        if len(records) < READ_SLICE:
+        if len(records) < size:
             return
         after = table.key.of(records[-1])
 
@@ -67,8 +41,7 @@ def records_of(store: Store, table: Table[S]) -> Iterator[S]:
 
 def all_memories(store: Store) -> Iterator[Memory]:
     """Every current record, in id order."""
-    for memories in walk(store, Snapshot.memories, lambda _, rows: rows):
-        yield from memories
+    return (stored.memory for stored in records_of(store, MEMORIES))
 
 
 def cursor_at(place: Place) -> str:
@@ -86,6 +59,17 @@ def place_at(cursor: str | None) -> Place | None:
         return int(number), row_id
     except ValueError:
         raise bad_cursor() from None
+
+
+def page_behind(
+    rows: Sequence[S], place: Callable[[S], Place], cursor: str | None, limit: int, *, is_descending: bool = False
+) -> tuple[Sequence[S], str | None]:
+    """The rows behind a cursor, at most `limit`, of rows in the order of their places; and the cursor of what follows,
+    None at the end. Raises a Refusal."""
+    after = place_at(cursor)
+    behind = [row for row in rows if after is None or (place(row) < after if is_descending else place(row) > after)]
+    page = behind[:limit]
+    return page, cursor_at(place(page[-1])) if len(behind) > len(page) else None
 
 
 def bad_cursor() -> Refusal:

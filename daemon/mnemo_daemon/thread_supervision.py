@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from mnemo_store.errors import QueueFull, StoreError
 
@@ -23,16 +23,6 @@ Result = TypeVar("Result")
 log = logging.getLogger("mnemo.threads")
 
 RETRY_PAUSE_SECONDS = 0.05
-
-
-class ThreadReport(NamedTuple):
-    """The state of one background thread."""
-
-    name: str
-    is_failing: bool  # since its last failure no round of its loop has succeeded
-    restarts: int
-    last_failure: str  # "" where there was none
-    failed_at: int  # ms since the epoch; 0 where there was none
 
 
 class ThreadSupervisor:
@@ -53,10 +43,10 @@ class ThreadSupervisor:
         self._resume = threading.Event()  # ends a pause
         self._thread: threading.Thread | None = None
         self._failures_in_a_row = 0
-        self._restarts = 0
-        self._is_reported = False
-        self._last_failure = ""
-        self._failed_at = 0
+        self.restarts = 0
+        self.is_failing = False  # since its last failure no round of the loop has succeeded
+        self.last_failure = ""  # "" where there was none
+        self.failed_at = 0  # ms since the epoch; 0 where there was none
 
     def start(self) -> None:
         """Start the loop on a thread of its own, unless that is alive."""
@@ -86,10 +76,7 @@ class ThreadSupervisor:
     def note_success(self) -> None:
         """A round of the loop went well: what failed before is over."""
         self._failures_in_a_row = 0
-        self._is_reported = False
-
-    def report(self) -> ThreadReport:
-        return ThreadReport(self.name, self._is_reported, self._restarts, self._last_failure, self._failed_at)
+        self.is_failing = False
 
     def run(self) -> None:
         """Run the loop until it returns, on the calling thread."""
@@ -115,13 +102,13 @@ class ThreadSupervisor:
         if isinstance(error, StoreError):  # the store reports its own state
             log.warning("%s waits for the store: %s", self.name, failure)
         else:
-            if self._failures_in_a_row and failure == self._last_failure:
+            if self._failures_in_a_row and failure == self.last_failure:
                 log.warning("%s failed again and is restarted: %s", self.name, failure)
             else:
                 log.error("%s failed and is restarted", self.name, exc_info=error)
-            self._last_failure, self._failed_at = failure, time.time_ns() // 1_000_000
-            self._is_reported = True
-        self._restarts += 1
+            self.last_failure, self.failed_at = failure, time.time_ns() // 1_000_000
+            self.is_failing = True
+        self.restarts += 1
         self._failures_in_a_row = min(self._failures_in_a_row + 1, 30)  # 2**30 is beyond every bound
         return pause
 

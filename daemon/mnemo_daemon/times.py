@@ -1,7 +1,7 @@
 """Times on the way in, and in words on the way out. SPEC 2.5, 7.1, 7.5a, 13.
 
-Integer milliseconds or ISO 8601; of the past a span back from now, too. The bounds of a filter may also be said as
-people say them: "yesterday", "last week", "March 2024".
+Integer milliseconds or ISO 8601; most also as a span back from now, or as people say them: "yesterday", "last week",
+"March 2024".
 """
 
 import datetime as dt
@@ -12,14 +12,14 @@ from mnemo_core.text.dates import question_times
 from mnemo_core.text.dates.local_days import MINUTE_MS, local_time
 from mnemo_core.text.dates.question_times import QuestionTime
 from mnemo_core.text.lazy_patterns import lazy_pattern
-from mnemo_daemon.errors import Refusal, bad_value
+from mnemo_daemon.errors import bad_value
 
 MS_MAX = 253_402_300_799_999  # the end of the year 9999, which is as far as dates reach
-MS_DIGITS_MAX = 15  # of what dates reach to
 
 EXAMPLES = "2026-03-01, 2026-03-01T14:30, yesterday, last week, March 2024, 3 days ago, 2h"
 
 _ISO = lazy_pattern(r"\d{4}-?\d\d-?\d\d|\d{4}-?W\d\d")
+_MS = lazy_pattern(r"\d{1,3}|\d{5,7}|\d{9,15}")  # four digits are a year, eight a date
 _SPAN = lazy_pattern(r"(\d{1,9})([smhdw])")
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
@@ -40,30 +40,16 @@ def parse_time(value: int | str, field: str) -> int:
     return result
 
 
-def parse_past_time(value: int | str, field: str, now: int) -> int:
-    """A moment in ms: milliseconds, ISO 8601, or a span back from now (`45m`, `2h`, `3d`). Raises a Refusal."""
-    if isinstance(value, int):
-        return parse_time(value, field)
-    if back := _SPAN.fullmatch(value.strip()):
-        return max(0, now - int(back[1]) * _UNIT_MS[back[2]])
-    if value.isdecimal() and len(value) <= MS_DIGITS_MAX:
-        return parse_time(int(value), field)
-    try:
-        return parse_time(value, field)
-    except Refusal as refused:
-        raise bad_value(f"{refused.message}, or a span back from now like 2h or 3d", field) from None
-
-
 def parse_bound(value: int | str, field: str, end: Literal["since", "until"], now: int) -> int:
-    """The bound of a filter, in ms: a moment as in `parse_past_time`, or one end of a stretch that is named.
-
-    `since` is where "last week" begins, `until` where it ends; the end is not part of it. Raises a Refusal.
-    """
+    """A bound in ms: milliseconds, ISO 8601, a span back from now (`45m`, `2h`, `3d`), or one end of a stretch that is
+    named. `since` is where "last week" begins, `until` where it ends; the end is not part of it. Raises a Refusal."""
     if isinstance(value, int):
         return parse_time(value, field)
     text = value.strip()
     if back := _SPAN.fullmatch(text.removesuffix("ago").rstrip()):
         return max(0, now - int(back[1]) * _UNIT_MS[back[2]])
+    if _MS.fullmatch(text):
+        return parse_time(int(text), field)
     if _ISO.match(text):
         return parse_time(text, field)
     span = question_times.parse_time_span(text, now, utc_offset)
@@ -82,10 +68,8 @@ def parse_expiry(value: int | str, now: int) -> int:
 def parse_interval(
     since: int | str | None, until: int | str | None, now: int, prefix: str = ""
 ) -> tuple[int | None, int | None]:
-    """Return both ends of a filter, each as `bound` reads it, None where it is open.
-
-    Raises a Refusal that names `prefix` + field, also where no moment lies between the two.
-    """
+    """Return both ends of a filter, each as `bound` reads it, None where it is open. Raises a Refusal that names
+    `prefix` + field, also where no moment lies between the two."""
     begin = None if since is None else parse_bound(since, f"{prefix}since", "since", now)
     end = None if until is None else parse_bound(until, f"{prefix}until", "until", now)
     if begin is not None and end is not None and begin >= end:
@@ -142,11 +126,8 @@ def interval_text(time: QuestionTime, now: int) -> str:
 
 
 def time_text(time: QuestionTime, of: int, near: tuple[int | None, int | None], first: int | None, now: int) -> str:
-    """The head line of an answer.
-
-    of: the memories in the time. near: with none, the events before and after it. first: when the first result
-    happened, of a question for an order; None where none is in order.
-    """
+    """The head line of an answer. of: the memories in the time. near: with none, the events before and after it. first:
+    when the first result happened, of a question for an order; None where none is in order."""
     parts = []
     if time.has_interval:
         interval = interval_text(time, now)

@@ -103,7 +103,8 @@ class Snapshot(abc.ABC):
         """All rows, the last one first."""
 
     @abc.abstractmethod
-    def _row_count(self, table: str) -> int: ...
+    def row_count(self, table: str) -> int:
+        """The number of rows of a table."""
 
     def _opened(self, table: Table[R], key: bytes, value: Any) -> R:
         """The record of a row."""
@@ -136,7 +137,7 @@ class Snapshot(abc.ABC):
 
     def size(self, table: Table[Any]) -> int:
         """The number of rows of a table."""
-        return self._row_count(table.name)
+        return self.row_count(table.name)
 
     def _rows_under(self, table: Table[Any], prefix: bytes) -> list[tuple[bytes, Any]]:
         if len(table.key.fields) == 1:

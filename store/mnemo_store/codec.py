@@ -19,7 +19,10 @@ Position = tuple[int, str]  # seq and checksum of a transaction: the state after
 NO_CHANGES: Position = (0, "")  # the position before the first transaction; `prev` of the first line of a journal
 
 _FIRST, _REST = itemgetter(slice(1)), itemgetter(slice(1, None))
-_TOKEN_ROWS = b"\1"  # token rows begin with it: they have an odd number of bytes, vectors an even one
+_TOKEN_ROWS = b"\1"  # token rows begin with it: they have an odd number of bytes, vectors in float16 an even one
+_CODES = b"\2"  # vectors as codes begin with it, and have an odd number of bytes too
+_CODE_MAX = 127.0
+_UNIT_TOLERANCE = 0.01
 
 encode: Callable[[Record], bytes] = msgspec.msgpack.Encoder().encode
 encode_json: Callable[[Record], bytes] = msgspec.json.Encoder().encode  # as in the journal and in an export
@@ -66,13 +69,25 @@ def digest_keys(first: str, others: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def encode_rows(rows: NDArray[np.float16] | NDArray[np.int8]) -> bytes:
-    """Encodes the vectors (float16) or the token rows (int8) of a text."""
-    return rows.astype("<f2", copy=False).tobytes() if rows.dtype == np.float16 else _TOKEN_ROWS + rows.tobytes()
+    """Encodes the vectors (float16) or the token rows (int8) of a text. Unit vectors are kept as 8-bit codes."""
+    if rows.dtype != np.float16:
+        return _TOKEN_ROWS + rows.tobytes()
+    whole = rows.astype(np.float32)
+    is_unit = np.abs(np.linalg.norm(whole, axis=1) - 1) <= _UNIT_TOLERANCE
+    if not rows.size or rows.size % 2 or not is_unit.all():
+        return rows.astype("<f2", copy=False).tobytes()
+    steps = np.abs(whole).max(axis=1, keepdims=True) / np.float32(_CODE_MAX)
+    codes: bytes = np.rint(whole / steps).astype(np.int8).tobytes()
+    return _CODES + codes
 
 
 def decode_vectors(value: bytes, dimensions: int) -> NDArray[np.float16]:
     """Decodes vectors: (windows, dimensions). Raises ValueError for another width."""
-    return np.frombuffer(value, np.float16).reshape(-1, dimensions)
+    if not is_codes(value):
+        return np.frombuffer(value, np.float16).reshape(-1, dimensions)
+    codes = np.frombuffer(value, np.int8, -1, 1).reshape(-1, dimensions).astype(np.float32)
+    units: NDArray[np.float32] = codes / np.maximum(np.linalg.norm(codes, axis=1, keepdims=True), 1)
+    return units.astype(np.float16)
 
 
 def decode_token_rows(value: bytes, dimensions: int) -> NDArray[np.int8]:
@@ -93,6 +108,10 @@ def join_token_rows(values: Sequence[bytes | None], dimensions: int) -> tuple[ND
     if not set(map(_FIRST, kept)) <= {b"", _TOKEN_ROWS}:
         raise ValueError("it holds no token rows")
     return np.frombuffer(b"".join(map(_REST, kept)), np.int8).reshape(-1, dimensions), counts
+
+
+def is_codes(value: bytes) -> bool:
+    return len(value) % 2 == 1 and value.startswith(_CODES)
 
 
 def is_token_rows(value: bytes) -> bool:

@@ -1,23 +1,4 @@
-"""The errors of the store.
-
-StoreError
-├── FolderInUse            another process uses the data folder
-├── NewerFormat            written by a newer version
-├── StoreCorruption        the database or the journal cannot be read
-│   └── StoreLoss          neither of them can be
-├── QueueFull              too many writes are waiting
-├── ClosedStoreError       the store is closed or closing
-├── WriteFailure           nothing was written, and nothing of it will appear later
-│   ├── DiskFull           there was no room
-│   └── LockLoss           another process may be using the data folder
-├── UnknownOutcome         the write may or may not be there after the next start
-├── BadBackup              an incomplete backup, or a place where none can be made
-├── HistoryUnavailable     a time before the history that is kept
-├── StoreNotEmpty          only an empty store can do this
-├── VersionConflict        the record was changed since it was read
-└── IndexMismatch          an index file that does not belong to this store
-    └── EmbeddingSpaceMismatch   vectors of another embedding space
-"""
+"""The errors of the store."""
 
 
 class StoreError(Exception):

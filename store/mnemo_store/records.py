@@ -24,7 +24,13 @@ LifecycleAction = Literal[
 ]
 DecisionStatus = Literal["apart", "proposed", "rejected", "done"]
 
-FORMAT = 2  # of all that is kept: whatever changes a record, a default or a table raises it. store/docs/format.md
+# Of all that is kept: whatever changes a record, a default or a table is a new one. store/docs/format.md
+FORMATS = {
+    1: "what this page describes, without the devices",
+    2: "`clock`, `device` and `origin` of a change, `overruled` versions, `device_usage`, `record_clock`; packed "
+    "lines; `embedding_rows`",
+}
+FORMAT = max(FORMATS)
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 CATEGORIES: tuple[Category, ...] = get_args(Category)

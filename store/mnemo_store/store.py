@@ -20,8 +20,7 @@ import lmdb
 import numpy as np
 
 from mnemo_store.backend import Snapshot
-from mnemo_store.commit.commit_group import DISK_FULL, CommitGroup, write_failure
-from mnemo_store.commit.commit_publisher import Commit, CommitPublisher
+from mnemo_store.commit.commit_group import DISK_FULL, Commit, CommitGroup, CommitPublisher, write_failure
 from mnemo_store.commit.write_queue import Task, TextVectors, Write, WriteQueue, WriteReceipt, WriteResult
 from mnemo_store.database.environment import MAP_BYTES, Database
 from mnemo_store.database.migrations import MIGRATIONS, Migration
@@ -30,8 +29,8 @@ from mnemo_store.disk import RESERVE_BYTES, Disk, file_size
 from mnemo_store.errors import ClosedStoreError, LockLoss, StoreCorruption, WriteFailure
 from mnemo_store.ids import IdSource
 from mnemo_store.journal.journal import SEGMENT_BYTES, JournalDamage
-from mnemo_store.recovery import folder_swap
-from mnemo_store.recovery.folder_lock import FolderLock
+from mnemo_store.recovery import store_folder
+from mnemo_store.recovery.store_folder import FolderLock
 from mnemo_store.recovery.supervisor import StateSupervisor
 
 __all__ = ["Commit", "Store", "TextVectors", "WriteReceipt", "WriteResult"]
@@ -71,14 +70,14 @@ class Store:
         cannot be opened works without it; `degraded` says so.
         """
         disk = disk or Disk()
-        folder_swap.finish_swap(folder, disk)
+        store_folder.finish_swap(folder, disk)
         created = [each for each in (folder, *folder.parents) if not each.exists()]
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for each in created:  # or a power loss could take the folder with all that was acknowledged in it
             disk.sync_folder(each.parent)
         ids = IdSource(now, random_bytes)
         lock = FolderLock.acquire(folder)
-        folder_swap.remove_staging(folder)
+        store_folder.remove_staging(folder)
         supervisor = StateSupervisor(folder, disk, now, map_bytes, segment_bytes, reserve_bytes, migrations)
         store = cls(supervisor, lock, now, ids)
         try:
@@ -149,10 +148,8 @@ class Store:
         return self._ids.new()
 
     def on_commit(self, listener: Callable[[Commit], None]) -> None:
-        """Calls listener on the writer thread with each committed transaction, before its writer is answered.
-
-        A listener must not raise and must be quick.
-        """
+        """Calls listener on the writer thread with each committed transaction, before its writer is answered. A
+        listener must not raise and must be quick."""
         self._publisher.commit_listeners.append(listener)
 
     def on_row_ids_reset(self, listener: Callable[[], None]) -> None:
@@ -202,10 +199,8 @@ class Store:
         return self._enqueue(Write(decide, by, frees_space=frees), background=background)
 
     def put_vectors(self, vectors: Sequence[TextVectors]) -> "Future[WriteReceipt[None]]":
-        """Keeps vectors under the hashes of their texts, in a background write. They are not in the journal.
-
-        Raises ValueError for one that holds NaN or infinity: it would be found before all others.
-        """
+        """Keeps vectors under the hashes of their texts, in a background write. They are not in the journal. Raises
+        ValueError for one that holds NaN or infinity: it would be found before all others."""
         if not all(np.isfinite(each.rows).all() for each in vectors):
             raise ValueError("a vector holds NaN or infinity and was not kept")
         nothing: WriteResult[None] = WriteResult((), None)

@@ -2,8 +2,9 @@
 
 To add a record type, write its struct and its changes in `records`, and its `Table` here. What follows without further
 code: the database and the fallback state apply its changes, snapshots read it, the journal replays it, exports and
-imports carry it, a check verifies it and a repair restores it, the erasure scan knows its words, and the property tests
-over all tables cover it. A new table is a new format of the store: raise FORMAT.
+imports carry it, a check verifies it and a repair restores it, the erasure scan knows its words, devices share it and
+undo knows it where the `Table` says so, and the property tests over all tables cover it. A new table is a new format of
+the store: a row in FORMATS.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -200,6 +201,9 @@ class Table(Generic[R]):
     parents: tuple[Parent, ...] = ()  # what a memory is a parent of goes with it: the field begins a key
     section: DumpSection = "after memories"
     exported: Callable[[R, ExportScope], R | None] | None = None  # None: exported with all its memories
+    is_shared: bool = False  # by the devices that share the memory: of two changes of a record the later wins. SPEC 21
+    # Undo puts its records back, where the operation of the change is called as the table, and no memory changed.
+    is_undone: bool = False
     problems: Callable[[R], Iterator[str]] | None = None  # values of a record that are out of bounds, as sentences
     # Texts that may stay on the disk although an erased memory had the same words. None: it has none.
     texts: Callable[[R], Iterable[str]] | None = _as_json
@@ -307,7 +311,7 @@ CHANGES: Table[LoggedChange] = Table(
     decode=lambda key, value: LoggedChange(seq_of(key), codec.decode_entry(value)),
 )  # fmt: skip
 META: Table[PutMeta] = Table(
-    "meta", "fact", PutMeta, Key(("name", "text")), PutMeta, section="facts",
+    "meta", "fact", PutMeta, Key(("name", "text")), PutMeta, section="facts", is_undone=True,
     exported=lambda fact, _: None if fact.name in BOOKKEEPING else fact,
     encode=lambda fact: fact.value.encode(), decode=lambda key, value: PutMeta(name=key.decode(), value=value.decode()),
 )  # fmt: skip
@@ -333,11 +337,12 @@ USAGE: Table[Usage] = Table(
 )  # fmt: skip
 TRASH: Table[TrashEntry] = Table(
     "trash", "trash entry", TrashEntry, Key(_ID), PutTrash, DropTrash, parents=_OF_A_MEMORY, section="with its memory",
+    is_shared=True,
 )  # fmt: skip
 EDGES: Table[Edge] = Table(
     "edges", "edge", Edge, Key(("source", "id"), ("relation", "text"), ("target", "id"), mark=b">"), PutEdge, DropEdge,
     other_keys=(Key(("target", "id"), ("relation", "text"), ("source", "id"), mark=b"<"),),
-    parents=(Parent("source", "memories"), Parent("target", "memories")), texts=None,
+    parents=(Parent("source", "memories"), Parent("target", "memories")), is_shared=True, is_undone=True, texts=None,
 )  # fmt: skip
 
 LLM_CALLS: Table[LlmCall] = Table(
@@ -347,6 +352,7 @@ LLM_CALLS: Table[LlmCall] = Table(
 FACTS: Table[Fact] = Table(
     "facts", "extracted fact", Fact, Key(_ID, ("memory", "id"), mark=b">"), PutFact, DropFact,
     other_keys=(Key(("memory", "id"), _ID, mark=b"<"),), parents=(Parent("memory", "memories"),),
+    is_shared=True, is_undone=True,
     problems=_not_below_zero("one of its times", "created_at", "valid_from", "valid_to"),
 )  # fmt: skip
 EXTRACTIONS: Table[PendingExtraction] = Table(
@@ -354,27 +360,29 @@ EXTRACTIONS: Table[PendingExtraction] = Table(
     parents=_OF_A_MEMORY,
 )  # fmt: skip
 SESSIONS: Table[Session] = Table(
-    "sessions", "session", Session, Key(_ID), PutSession, DropSession,
+    "sessions", "session", Session, Key(_ID), PutSession, DropSession, is_shared=True,
     problems=_not_below_zero("a time or a count of it", "started_at", "last_at", "ended_at", "turns"),
 )  # fmt: skip
-TOPIC_NODES: Table[TopicNode] = Table("topic_nodes", "topic node", TopicNode, Key(_ID), PutTopicNode, DropTopicNode)
+TOPIC_NODES: Table[TopicNode] = Table(
+    "topic_nodes", "topic node", TopicNode, Key(_ID), PutTopicNode, DropTopicNode, is_shared=True,
+)  # fmt: skip
 TURN_PAIRS: Table[TurnPair] = Table(
     "turn_pairs", "turn pair", TurnPair, Key(_ID, ("reply", "id"), mark=b">"), PutTurnPair, DropTurnPair,
     other_keys=(Key(("reply", "id"), _ID, mark=b"<"),),
-    parents=(Parent("id", "memories"), Parent("reply", "memories")),
+    parents=(Parent("id", "memories"), Parent("reply", "memories")), is_shared=True,
 )  # fmt: skip
 NODE_EDGES: Table[NodeEdge] = Table(
     "node_edges", "topic node edge", NodeEdge,
     Key(("source", "id"), ("relation", "text"), ("target", "id"), mark=b">"), PutNodeEdge, DropNodeEdge,
     other_keys=(Key(("target", "id"), ("relation", "text"), ("source", "id"), mark=b"<"),),
-    parents=(Parent("source", "topic_nodes"), Parent("target", "topic_nodes")), texts=None,
+    parents=(Parent("source", "topic_nodes"), Parent("target", "topic_nodes")), is_shared=True, texts=None,
 )  # fmt: skip
 CYCLES: Table[Cycle] = Table("cycles", "cycle", Cycle, Key(_ID), PutCycle, DropCycle)
 DECISIONS: Table[LifecycleDecision] = Table(
     "decisions", "decision", LifecycleDecision,
     Key(("memory", "id"), ("action", "text"), ("other", "id"), mark=b">"), PutDecision, DropDecision,
     other_keys=(Key(("other", "id"), ("action", "text"), ("memory", "id"), mark=b"<"),),
-    parents=(Parent("memory", "memories"), Parent("other", "memories")),
+    parents=(Parent("memory", "memories"), Parent("other", "memories")), is_shared=True, is_undone=True,
 )  # fmt: skip
 
 SHOWINGS: Table[Showing] = Table(
@@ -400,6 +408,7 @@ TABLES: tuple[Table[Any], ...] = (*_OF_MEMORIES, *_OTHERS, META)
 
 INDEXES = ("numbers", "owners", "hashes", "keys")  # of the memories, made from their records
 EMBEDDINGS = "embeddings"  # made from texts, and not in the journal
+EMBEDDING_ROWS = "embedding_rows"  # of the database, which shows its values as those of EMBEDDINGS
 TABLE_NAMES = (
     *(table.name for table in _OF_MEMORIES), *INDEXES, *(table.name for table in _OTHERS), EMBEDDINGS, META.name,
 )  # fmt: skip
@@ -409,6 +418,8 @@ BY_NAME: dict[str, Table[Any]] = {table.name: table for table in TABLES}
 BY_CHANGE: dict[type[Any], Table[Any]] = {
     change: table for table in TABLES for change in (table.put, table.drop) if change is not None
 } | {PutScore: MEMORIES}
+SHARED = tuple(table for table in TABLES if table.is_shared)
+UNDONE = tuple(table for table in TABLES if table.is_undone)
 OF_A_MEMORY = tuple(table for table in TABLES if any(parent.table == "memories" for parent in table.parents))
 
 

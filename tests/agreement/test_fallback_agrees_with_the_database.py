@@ -94,6 +94,7 @@ def answers(here: Snapshot) -> dict[str, Any]:
         ],
         "under": [[here.under(table, one) for one in IDS] for table in TABLES],
         "size": list(map(here.size, TABLES)),
+        "row_count": [here.row_count(table.name) for table in TABLES],
         "turns_of": [here.turns_of(pair) for pair in here.scan(TURN_PAIRS)],
         "note": list(map(here.note, IDS)),
         "notes": [here.notes(*one) for one in slices],

@@ -16,6 +16,7 @@ from mnemo_daemon.indexing.index import INDEXED_STATES, BackgroundIndex
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_store.indexes.attributes import CODED, NAMED
 from mnemo_store.indexes.tokenizer import Tokenizer
+from mnemo_store.indexes.vector_kernels import as_kept
 from mnemo_store.record_texts import embedded_text, text_hash
 from mnemo_store.records import Memory
 from tests.simulation.embedders import ModelFaults, SimulatedCatalogue, SimulatedModels
@@ -66,7 +67,7 @@ def vectors_hold(services: ErasureServices, memories: Memories) -> None:
         (expected,) = services.embedding.encode_batch(serving.embedder, [embedded_text(memory)])
         found = serving.view.vectors_of(number)
         assert found is not None
-        assert np.array_equal(found, expected.astype(np.float16))
+        assert np.array_equal(found, as_kept(expected))
 
 
 def tokens_hold(services: ErasureServices, memories: Memories) -> None:

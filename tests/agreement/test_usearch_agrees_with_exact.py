@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from numpy.typing import NDArray
 
 from mnemo_store.disk import Disk
+from mnemo_store.indexes.vector_kernels import code_rows, vectors_of
 from mnemo_store.indexes.vectors import VectorIndex
 
 DIMENSIONS = 8
@@ -32,7 +33,7 @@ class ViewAgreesWithDict(RuleBasedStateMachine):
     def start(self, seed: int) -> None:
         self.folder = Path(tempfile.mkdtemp())
         self.view = VectorIndex(DIMENSIONS, "s", exact_max=20, width=20)
-        self.known: dict[int, NDArray[np.float16]] = {}
+        self.known: dict[int, NDArray[np.float64]] = {}  # codes
         for number in range(50):
             self.put(number, seed * 1000 + number, 1 + number % 3)
         self.build()
@@ -41,7 +42,7 @@ class ViewAgreesWithDict(RuleBasedStateMachine):
     def put(self, number: int, seed: int, windows: int) -> None:
         vectors = units(seed, windows)
         self.view.put(number, vectors)
-        self.known[number] = vectors.astype(np.float16)
+        self.known[number] = code_rows(vectors, str)[0].astype(np.float64)
 
     @rule(number=st.integers(0, NUMBERS + 5))
     def drop(self, number: int) -> None:
@@ -76,7 +77,8 @@ class ViewAgreesWithDict(RuleBasedStateMachine):
 
     def compare(self, query: NDArray[np.float32], k: int, allowed: NDArray[np.bool_] | None, exact: bool) -> None:
         scope = [number for number in self.known if allowed is None or (number < len(allowed) and allowed[number])]
-        true = {n: float((self.known[n].astype(np.float64) @ query.astype(np.float64)).max()) for n in scope}
+        units = {n: self.known[n] / np.linalg.norm(self.known[n], axis=1, keepdims=True) for n in scope}
+        true = {n: float((rows @ query.astype(np.float64)).max()) for n, rows in units.items()}
         hits = self.view.nearest(query, k, allowed, exact=exact)
         best = sorted(true.values(), reverse=True)[:k]
         # A graph of so few rows is searched whole, so here even that way is exact but for equals.
@@ -91,8 +93,8 @@ class ViewAgreesWithDict(RuleBasedStateMachine):
             assert self.view.numbers().tolist() == sorted(self.known)
             assert len(self.view) == len(self.known)
             assert self.view.rows == sum(map(len, self.known.values()))
-            for number, vectors in self.known.items():
-                assert np.array_equal(self.view.vectors_of(number), vectors)  # type: ignore[arg-type]
+            for number, codes in self.known.items():
+                assert np.array_equal(self.view.vectors_of(number), vectors_of(codes.astype(np.int8)))  # type: ignore[arg-type]
 
     def teardown(self) -> None:
         if hasattr(self, "folder"):

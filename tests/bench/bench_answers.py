@@ -7,9 +7,7 @@ it). An answer is right where its first sentence has one of the answers, and, of
 there is none. --show prints what went wrong, which nobody does with a held-out half.
 """
 
-import argparse
 import json
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,8 +18,8 @@ from msgspec import UNSET
 from mnemo_client.client import Client
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.retrieval import AskAnswer
+from tests.bench import harness
 from tests.bench.tables import show
-from tests.support.running_daemon import running
 
 WAIT_SECONDS = 600.0
 BATCH = 100
@@ -48,18 +46,10 @@ def verdict(asked: Mapping[str, Any], answer: AskAnswer) -> str:
     return "right" if any(each.casefold() in first for each in asked["answers"]) else "wrong"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--show", action="store_true", help="print the questions that went wrong")
-    options = parser.parse_args()
-    life, asked = lines(options.folder / "life.jsonl"), lines(options.folder / "ask.jsonl")
+def main(folder: Path, *, show_: bool = False) -> None:
+    life, asked = lines(folder / "life.jsonl"), lines(folder / "ask.jsonl")
     found: Counter[str] = Counter()
-    with (
-        tempfile.TemporaryDirectory() as scratch,
-        running(Path(scratch) / "data", LANGUAGE_MODEL_OFF) as daemon,
-        daemon.client() as client,
-    ):
+    with harness.new_daemon(LANGUAGE_MODEL_OFF) as (daemon, client):
         daemon.wait_for_vectors(WAIT_SECONDS)
         store(client, life)
         daemon.wait_for_vectors(WAIT_SECONDS)
@@ -67,7 +57,7 @@ def main() -> None:
             answer = client.ask(each["question"])
             said = verdict(each, answer)
             found[said] += 1
-            if options.show and said in ("wrong", "abstained", "made up"):
+            if show_ and said in ("wrong", "abstained", "made up"):
                 print(f"{said}: {each['question']} {each['answers']}\n    {answer.answer[:160]}")
     answered = sum(bool(each["answers"]) for each in asked)
     show(
@@ -78,4 +68,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

@@ -12,8 +12,8 @@ reason. --made asks the project's own questions (tests/fixtures/recall/asked.jso
 of them; of the 34 others, 18 ask something else of somebody or something that the memories know.
 """
 
-import argparse
 import statistics
+import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
@@ -26,6 +26,7 @@ from mnemo_client.client import Client
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.primitives import FailureAnswer
 from mnemo_client.protocol.retrieval import AskAnswer
+from tests.bench import harness
 from tests.bench.tables import percentiles, share, show
 from tests.support import recall_sets
 from tests.support.running_daemon import running
@@ -118,28 +119,23 @@ def _row(asked: Sequence[tuple[AskedQuestion, AskAnswer, float]]) -> list[str]:
     ]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked = parser.add_mutually_exclusive_group(required=True)
-    asked.add_argument("--data", type=Path)
-    asked.add_argument("--made", action="store_true", help="the project's own memories and questions")
-    parser.add_argument("--llm", type=int, default=0, help="questions to ask of the language model")
-    parser.add_argument("--rerank", action="store_true", help="the language model scores the memories first")
-    options = parser.parse_args()
-    conversations = load(options.data) if options.data else []
+def main(*, data: Path | None = None, made: bool = False, llm: int = 0, rerank: bool = False) -> None:
+    if made == (data is not None):
+        sys.exit("give --data FOLDER, or --made")
+    conversations = load(data) if data else []
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "data"
         with running(folder, {"MNEMO_LLM_LEVEL": "off"}) as daemon, daemon.client() as client:
-            questions = store_made(client) if options.made else store_turns(client, conversations)
+            questions = store_made(client) if made else store_turns(client, conversations)
             daemon.wait_for_vectors(VECTORS_SECONDS)
             measure(client, "Quotes", questions)
-        if options.llm:
-            sample = questions[:: max(1, len(questions) // options.llm)]
+        if llm:
+            sample = questions[:: max(1, len(questions) // llm)]
             for title, heeds in (("Language model", "false"), ("Language model if its grade allows it", "true")):
                 with running(folder, {"MNEMO_LLM_PROBE": heeds}) as daemon, daemon.client() as client:
                     daemon.wait_for_vectors(VECTORS_SECONDS)
-                    measure(client, title, sample, rerank=options.rerank)
+                    measure(client, title, sample, rerank=rerank)
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

@@ -18,13 +18,10 @@ The lives (tests/support/statement_histories.py) are statements about attributes
 its own. Asked are the value of now, and, `as_of` a moment between two, the value of then.
 """
 
-import argparse
 import random
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,10 +30,11 @@ from mnemo_client.client import Client
 from mnemo_client.protocol.choices import Ranker
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.retrieval import RecallAnswer
+from tests.bench import harness
 from tests.bench.tables import rankers_named, share, show
 from tests.support import recall_sets
 from tests.support.recall_sets import BeliefSet
-from tests.support.running_daemon import RunningDaemon, running
+from tests.support.running_daemon import RunningDaemon
 from tests.support.statement_histories import LIVES, HistoryStatement
 from tests.support.statement_histories import statement_histories as made_lives
 
@@ -77,23 +75,18 @@ class BeliefProbe(NamedTuple):
     absent: bool = False
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--told", action="store_true", help="what replaces what is said with `supersedes`")
-    parser.add_argument("--unseen", action="store_true", help="sets on which nothing was fitted")
-    parser.add_argument("--top-k", type=int, default=10, help="answers at most, of the belief sets")
-    parser.add_argument("--lives", type=int, default=LIVES, help="so many; 0: none")
-    parser.add_argument("--no-sets", action="store_true", help="only the lives")
-    parser.add_argument("--rankers", default="auto,words,cosine,hybrid", help="with commas between; all")
-    options = parser.parse_args()
-    rankers = rankers_named(options.rankers)
-    with tempfile.TemporaryDirectory() as scratch, running(Path(scratch) / "data") as daemon, daemon.client() as client:
+def main(
+    *, told: bool = False, unseen: bool = False, top_k: int = 10, lives: int = LIVES, no_sets: bool = False,
+    rankers: str = "auto,words,cosine,hybrid",
+) -> None:  # fmt: skip
+    named = rankers_named(rankers)
+    with harness.new_daemon() as (daemon, client):
         daemon.wait_for_vectors()
-        if not options.no_sets:
-            found = recall_sets.belief_sets(recall_sets.UNSEEN if options.unseen else recall_sets.FOLDER)
-            sets(daemon, client, found, rankers, options.top_k, reported=options.told)
-        for held_out in (False, True) if options.statement_histories else ():
-            statement_histories(client, options.statement_histories, rankers, held_out=held_out)
+        if not no_sets:
+            found = recall_sets.belief_sets(recall_sets.UNSEEN if unseen else recall_sets.FOLDER)
+            sets(daemon, client, found, named, top_k, reported=told)
+        for held_out in (False, True) if lives else ():
+            statement_histories(client, lives, named, held_out=held_out)
 
 
 # Belief sets
@@ -338,4 +331,4 @@ def judged(client: Client, stored: StoredStatements, value: Value, ranker: Ranke
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

@@ -15,6 +15,8 @@ import sys
 import time
 from pathlib import Path
 
+from tests.bench import harness
+
 RUNS = 20
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -81,14 +83,12 @@ def report(name: str, values: list[float], unit: str) -> None:
     print(f"{name:<36} least {ordered[0]:6.1f}   p50 {statistics.median(ordered):6.1f}   p95 {p95:6.1f} {unit}")
 
 
-def main() -> None:
-    words = [word for word in sys.argv[1:] if word != "--hooks"]
-    runs = int(words[0]) if words else RUNS
+def main(runs: int = RUNS, *, hooks: bool = False) -> None:
     print(f"{runs} runs each, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     given = json.dumps(AGENT_EVENT).encode()
     for hook in (["session-start"], ["prompt", "--keep"], ["stop"], ["tool"], ["session-end"]):
         report(f"mnemo hook {hook[0]}", time_command(["hook", *hook], runs, given), "ms")
-    if "--hooks" in sys.argv:
+    if hooks:
         return
     report("mnemo --version", time_command(["--version"], runs), "ms")
     report("mnemo status", time_command(["status"], runs), "ms")
@@ -99,4 +99,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

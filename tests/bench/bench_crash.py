@@ -3,22 +3,16 @@
 python -m tests.bench.bench_crash [--rounds 1000] [--daemons 2] [--seed 1]
 """
 
-import argparse
-import sys
 import tempfile
 from pathlib import Path
 
+from tests.bench import harness
 from tests.support.kill_rounds import kill_several
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=int, default=1000)
-    parser.add_argument("--daemons", type=int, default=2, help="killed side by side, each on a folder of its own")
-    parser.add_argument("--seed", type=int, default=1)
-    chosen = parser.parse_args()
+def main(*, rounds: int = 1000, daemons: int = 2, seed: int = 1) -> int:
     with tempfile.TemporaryDirectory(prefix="m") as folder:
-        tally = kill_several(Path(folder), chosen.daemons, chosen.rounds, chosen.seed)
+        tally = kill_several(Path(folder), daemons, rounds, seed)
     print(tally.said())
     for wrong in tally.wrong[:20]:
         print(f"  {wrong}")
@@ -26,4 +20,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    harness.run(main)

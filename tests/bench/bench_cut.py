@@ -11,9 +11,7 @@ fitted on all sets; every figure of a fit is of
 a set it has not seen.
 """
 
-import argparse
 import json
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,8 +24,7 @@ from mnemo_client.protocol.choices import Cut, Ranker
 from mnemo_core.retrieval import abstention
 from mnemo_core.retrieval.abstention import FEATURES, NAMES, Basis, CutoffModel
 from mnemo_core.similarity.thresholds import DEFAULT_MODEL
-from tests.bench import fit_cutoff
-from tests.support.running_daemon import running
+from tests.bench import fit_cutoff, harness
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "recall"
 RANKERS: tuple[Ranker, ...] = ("auto", "cosine", "words")  # of each basis the first that rests on it
@@ -54,29 +51,23 @@ class Answers(NamedTuple):
     abstained: float
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?", default=FIXTURES)
-    parser.add_argument("--top-k", type=int, default=10)
-    parser.add_argument("--untold", action="store_true")
-    parser.add_argument("--fit", action="store_true")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch, running(Path(scratch) / "data") as daemon, daemon.client() as client:
-        questions = [*stored(client, options.folder, reported=not options.untold)]
+def main(folder: Path = FIXTURES, *, top_k: int = 10, untold: bool = False, fit: bool = False) -> None:
+    with harness.new_daemon() as (daemon, client):
+        questions = [*stored(client, folder, reported=not untold)]
         daemon.wait_for_vectors()
-        questions += absent(options.folder, sorted({each.user for each in questions}))
+        questions += absent(folder, sorted({each.user for each in questions}))
         examples = evidence(client, questions)
-        answered = {how: answers(client, questions, how, options.top_k) for how in ("none", "gap")}
+        answered = {how: answers(client, questions, how, top_k) for how in ("none", "gap")}
     for how, figures in answered.items():
         print(f"cut: {how:5} precision {figures.precision:.3f}  recall {figures.recall:.3f}  "
               f"returned {figures.returned:.1f}  no answer {figures.abstained:.3f}")  # fmt: skip
     for basis, found in examples.items():
-        show_fits(basis, found, questions, options.top_k)
+        show_fits(basis, found, questions, top_k)
     basis = next(iter(examples))
     show_abstaining(basis, examples[basis], questions)
-    if options.fit:
+    if fit:
         for basis, found in examples.items():
-            print(f'"{basis}": {fitted(found, basis, questions, options.top_k)},')
+            print(f'"{basis}": {fitted(found, basis, questions, top_k)},')
 
 
 def stored(client: Client, folder: Path, *, reported: bool) -> Iterator[CutQuestion]:
@@ -214,4 +205,4 @@ def _known(rows: Sequence[Sequence[Mapping[str, Any]]]) -> set[str]:
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

@@ -9,7 +9,6 @@ own. Every question is new, and so is embedded. --idle: at the end what the daem
 cycle due every minute.
 """
 
-import argparse
 import itertools
 import multiprocessing
 import os
@@ -17,7 +16,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -26,9 +25,7 @@ from typing import Any
 import numpy as np
 
 from mnemo_client.client import Client
-from mnemo_client.paths import models_folder
-from mnemo_daemon.models.catalogue import ModelCatalogue
-from mnemo_daemon.models.embedders.embedding import EmbeddingService
+from tests.bench import harness
 from tests.bench.bench_recall import ask_together
 from tests.bench.filled import filled
 from tests.bench.idle import idle, wait_until_quiet
@@ -64,35 +61,35 @@ def consolidating(socket: Path) -> Iterator[tuple[Event, "multiprocessing.Queue[
         process.join()
 
 
-def measure(daemon: RunningDaemon, options: argparse.Namespace) -> None:
-    asked = questions(options.queries * options.turns * 2 * len(options.clients))
+def measure(daemon: RunningDaemon, size: int, clients: Sequence[int], turns: int, queries: int) -> None:
+    asked = questions(queries * turns * 2 * len(clients))
     took: dict[str, list[float]] = defaultdict(list)
     cycles: list[tuple[float, Any]] = []
     with daemon.client().with_long_timeout() as client:
         for question in questions(USED, seed=5):
             client.recall(question)
     with consolidating(daemon.socket) as (may_run, reports):
-        parts = iter([asked[at :: options.turns * 2 * len(options.clients)] for at in range(len(asked))])
-        for _, clients in itertools.product(range(options.turns), options.clients):
+        parts = iter([asked[at :: turns * 2 * len(clients)] for at in range(len(asked))])
+        for _, count in itertools.product(range(turns), clients):
             for name in ("quiet", "during cycles"):
                 if name != "quiet":
                     may_run.set()
                     time.sleep(0.2)
-                took[f"{clients} client{'s' * (clients > 1)}, {name}"] += ask_together(
-                    daemon, clients, next(parts), "auto"
-                )[0]
+                took[f"{count} client{'s' * (count > 1)}, {name}"] += ask_together(daemon, count, next(parts), "auto")[
+                    0
+                ]
                 may_run.clear()
                 time.sleep(1.0)
                 while not reports.empty():
                     cycles.append(reports.get())
     rows: dict[str, list[object]] = {}
-    for clients in options.clients:
-        name = f"{clients} client{'s' * (clients > 1)}"
+    for count in clients:
+        name = f"{count} client{'s' * (count > 1)}"
         quiet, busy = took[f"{name}, quiet"], took[f"{name}, during cycles"]
         rows[f"{name}, quiet"] = [percentiles(quiet, PLACES), ""]
         times = [np.percentile(busy, place) / np.percentile(quiet, place) for place in (50, 95)]
         rows[f"{name}, during cycles"] = [percentiles(busy, PLACES), "p50 × {:.2f}  p95 × {:.2f}".format(*times)]
-    show(f"{options.size:,} memories, ranker auto", ["milliseconds, as asked", "busy over quiet"], rows)
+    show(f"{size:,} memories, ranker auto", ["milliseconds, as asked", "busy over quiet"], rows)
     show_cycles(cycles)
 
 
@@ -110,37 +107,28 @@ def show_cycles(cycles: list[tuple[float, Any]]) -> None:
     show(f"{len(cycles)} cycles, {np.mean(seconds):.1f} s each", ["milliseconds", "did"], rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", type=int, default=100_000, help="memories")
-    parser.add_argument("--clients", default="1,4", help="at once, with commas between")
-    parser.add_argument("--turns", type=int, default=6, help="with cycles and without")
-    parser.add_argument("--queries", type=int, default=100, help="in each turn, of all clients together")
-    parser.add_argument("--keep", type=Path, help="a folder for the stores of bench_recall")
-    parser.add_argument("--idle", type=float, default=0.0, help="seconds for which nobody asks")
-    options = parser.parse_args()
-    options.clients = [int(count) for count in options.clients.split(",")]
-    service = EmbeddingService(ModelCatalogue(models_folder(os.environ)))
-    service.refresh()
-    while (embedder := service.current()) is None:
-        time.sleep(0.05)
-    with tempfile.TemporaryDirectory() as scratch:
-        own = f"{options.size}-embedded"
-        kept = (options.keep or Path(scratch) / "kept") / own
+def main(
+    *, size: int = 100_000, clients: tuple[int, ...] = (1, 4), turns: int = 6, queries: int = 100,
+    keep: Path | None = None, idle_: float = 0.0,
+) -> None:  # fmt: skip
+    with tempfile.TemporaryDirectory() as scratch, harness.embedding_service() as service:
+        embedder = service.current()
+        assert embedder is not None
+        own = f"{size}-embedded"
+        kept = (keep or Path(scratch) / "kept") / own
         if not (kept / "filled.json").exists():
-            with filled(options.size, embedder, kept, is_made=False):
+            with filled(size, embedder, kept, is_made=False):
                 pass
         shutil.copytree(kept, Path(scratch) / own, ignore=shutil.ignore_patterns("run"))
         os.environ["MNEMO_LLM_LEVEL"] = "off"  # it works in a process of its own: bench_recall --llm
-        os.environ["MNEMO_LIFECYCLE_INTERVAL_MINUTES"] = "1" if options.idle else "0"
-        with filled(options.size, embedder, Path(scratch) / own, is_made=False) as (daemon, _):
-            measure(daemon, options)
-            if options.idle:
+        os.environ["MNEMO_LIFECYCLE_INTERVAL_MINUTES"] = "1" if idle_ else "0"
+        with filled(size, embedder, Path(scratch) / own, is_made=False) as (daemon, _):
+            measure(daemon, size, clients, turns, queries)
+            if idle_:
                 assert daemon.process is not None
                 quiet = wait_until_quiet(daemon.process.pid)
-                print(f"\nIdle, quiet after {quiet:.0f} s: {idle(daemon.process.pid, options.idle)}", flush=True)
-    service.close()
+                print(f"\nIdle, quiet after {quiet:.0f} s: {idle(daemon.process.pid, idle_)}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

@@ -11,7 +11,6 @@ hits of `auto`, as many as the tiers gave. At last the time of a turn is measure
 the quiet daemon and while the installed language model answers one question after the other, in turns.
 """
 
-import argparse
 import itertools
 import os
 import random
@@ -31,6 +30,7 @@ from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.question import Question
 from mnemo_store.indexes.attributes import MemoryFilter
+from tests.bench import harness
 from tests.bench.quality import QualityProbe, load_benchmark, questions, the_projects_own
 from tests.bench.tables import percentiles, share, show
 from tests.simulation.embedders import ModelFaults, SimulatedCatalogue
@@ -210,21 +210,15 @@ def show_turn_times(texts: Sequence[str]) -> None:
     print(f"calls of the language model: {calls}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?", help="of the benchmark; without it the project's own texts")
-    parser.add_argument("--conversations", type=int, default=0, help="the first so many alone")
-    parser.add_argument("--questions", type=int, default=0, help="of each, the first so many alone")
-    parser.add_argument("--turns", type=int, default=400, help="whose time is measured; 0: none")
-    options = parser.parse_args()
-    benchmark = load_benchmark(options.folder) if options.folder else the_projects_own()
-    talks = benchmark.conversations()[: options.conversations or None]
-    every = [lived(benchmark, talk, options.questions) for talk in talks]
+def main(folder: Path | None = None, *, conversations: int = 0, questions: int = 0, turns: int = 400) -> None:
+    benchmark = load_benchmark(folder) if folder else the_projects_own()
+    talks = benchmark.conversations()[: conversations or None]
+    every = [lived(benchmark, talk, questions) for talk in talks]
     show_lived(every)
     show_questions(every)
-    if options.turns:
-        show_turn_times([turn.text for talk in talks for turn in talk.turns][: options.turns])
+    if turns:
+        show_turn_times([turn.text for talk in talks for turn in talk.turns][:turns])
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

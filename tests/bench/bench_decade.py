@@ -7,9 +7,7 @@ FILE keeps the vectors of the texts, so that a second run embeds nothing; the te
 language model has one character after the other: good, absent, random, hostile. It fails where a fact is not found.
 """
 
-import argparse
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -18,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from mnemo_client.paths import models_folder
+from tests.bench import harness
 from tests.bench.tables import show
 from tests.simulation.decade import Decade, DecadeReport, VectorCache, cached_minilm
 from tests.simulation.person_years import YearsPlan
@@ -28,22 +27,15 @@ LOST_SHOWN = 20
 OTHERS = 500  # memories besides the planted facts that are looked for by their own text
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--epochs", type=int, default=10_000)
-    parser.add_argument("--memories", type=int, default=50_000)
-    parser.add_argument("--facts", type=int, default=1_000)
-    parser.add_argument("--recalls", type=int, default=20_000)
-    parser.add_argument("--years", type=float, default=10.0)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--crashes", type=float, default=0.01)
-    parser.add_argument("--vectors", type=Path)
-    options = parser.parse_args()
-    plan = YearsPlan(options.epochs, options.memories, options.facts, options.recalls, options.years)
-    cache, models = VectorCache(options.vectors), models_folder(os.environ)
+def main(
+    *, epochs: int = 10_000, memories: int = 50_000, facts: int = 1000, recalls: int = 20_000, years: float = 10.0,
+    seed: int = 1, crashes: float = 0.01, vectors: Path | None = None,
+) -> int:  # fmt: skip
+    plan = YearsPlan(epochs, memories, facts, recalls, years)
+    cache, models = VectorCache(vectors), models_folder(os.environ)
     with tempfile.TemporaryDirectory(prefix="m", dir=place_for_worlds()) as folder:
         embedder = cached_minilm(models, cache)
-        decade = Decade(Path(folder), options.seed, plan, embedder, models, crashes=options.crashes, others=OTHERS)
+        decade = Decade(Path(folder), seed, plan, embedder, models, crashes=crashes, others=OTHERS)
         decade.on_progress = _Progress(plan.blocks)
         try:
             report = decade.live()
@@ -104,4 +96,4 @@ def _show_steps(report: DecadeReport) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    harness.run(main)

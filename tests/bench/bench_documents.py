@@ -17,7 +17,6 @@ as a user would have them, after what is asked was taken out:
 Right is any chunk of the section, of the rest of the paragraph, or of the page.
 """
 
-import argparse
 import random
 import re
 import shutil
@@ -33,6 +32,7 @@ from mnemo_client.client import Client
 from mnemo_client.protocol.choices import Ranker
 from mnemo_core.documents.blocks import TextBlock
 from mnemo_core.documents.markup import parse, suffix_of
+from tests.bench import harness
 from tests.bench.tables import hits, rankers_named, show_hits
 from tests.support.running_daemon import running
 
@@ -84,36 +84,30 @@ class DocumentSource(NamedTuple):
     sections: list[PageSection]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--headings", type=int, default=500, help="questions made of headings, at most")
-    parser.add_argument("--sentences", type=int, default=500, help="questions made of sentences, at most")
-    parser.add_argument("--purposes", type=int, default=500, help="questions made of one-line purposes, at most")
-    parser.add_argument("--files", type=int, default=0, help="so many of the files, drawn by chance; 0: all")
-    parser.add_argument("--rankers", default="auto,words,cosine,hybrid", help="with commas between; all")
-    options = parser.parse_args()
-    rankers = rankers_named(options.rankers)
+def main(
+    folder: Path, *, headings: int = 500, sentences: int = 500, purposes: int = 500, files: int = 0,
+    rankers: str = "auto,words,cosine,hybrid",
+) -> None:  # fmt: skip
     chance = random.Random(SEED)
-    documents = list(sources(options.folder, options.files, chance))
-    purposes = take_purposes(documents, options.purposes, chance)
-    headings = take_headings(documents, options.headings, chance)
-    sentences = take_sentences(documents, options.sentences, chance, headings)
+    documents = list(sources(folder, files, chance))
+    of_purposes = take_purposes(documents, purposes, chance)
+    of_headings = take_headings(documents, headings, chance)
+    of_sentences = take_sentences(documents, sentences, chance, of_headings)
     with tempfile.TemporaryDirectory() as scratch:
         notes = Path(scratch) / "notes"
-        write(documents, options.folder, notes)
+        write(documents, folder, notes)
         with running(Path(scratch) / "data") as daemon, daemon.client() as client:
             client.add_root(notes)
             wait_for_notes(client, len(documents))
             daemon.wait_for_vectors(7200)
             chunks = chunks_of(client, notes)
-            print(f"{len(documents)} files of {options.folder.name}, {sum(map(len, chunks.values()))} chunks")
+            print(f"{len(documents)} files of {folder.name}, {sum(map(len, chunks.values()))} chunks")
             for title, places in (
-                ("purpose → its page", purposes), ("heading → its section", headings),
-                ("sentence → its paragraph", sentences),
+                ("purpose → its page", of_purposes), ("heading → its section", of_headings),
+                ("sentence → its paragraph", of_sentences),
             ):  # fmt: skip
                 if places:
-                    show_hits(title, ask_all(client, places, chunks, rankers))
+                    show_hits(title, ask_all(client, places, chunks, rankers_named(rankers)))
 
 
 def sources(folder: Path, files: int, chance: random.Random) -> Iterator[DocumentSource]:
@@ -294,10 +288,7 @@ def right_of(place: Place, chunks: dict[str, list[tuple[str, int, int]]]) -> set
 
 
 def ask_all(
-    client: Client,
-    places: Sequence[Place],
-    chunks: dict[str, list[tuple[str, int, int]]],
-    rankers: Sequence[Ranker],
+    client: Client, places: Sequence[Place], chunks: dict[str, list[tuple[str, int, int]]], rankers: Sequence[Ranker]
 ) -> dict[Ranker, list[dict[str, float]]]:
     found: dict[Ranker, list[dict[str, float]]] = defaultdict(list)
     for place in places:
@@ -309,4 +300,4 @@ def ask_all(
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

@@ -8,12 +8,10 @@ a write-ahead log and with a rollback journal. Writers of LMDB and SQLite take t
 than their own waiting. Nothing else should run meanwhile.
 """
 
-import argparse
 import itertools
 import shutil
 import sqlite3
 import statistics
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +26,7 @@ from mnemo_store.codec import encode, id_key
 from mnemo_store.disk import Disk
 from mnemo_store.records import Memory, PutMemory, PutUsage, Usage
 from mnemo_store.store import Store, WriteResult
+from tests.bench import harness
 from tests.bench.texts import texts
 from tests.support.samples import sample_memory
 
@@ -155,32 +154,27 @@ def file_system(folder: Path) -> str:
     return found
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="What durability costs.")
-    parser.add_argument("--writers", default="1,8,64")
-    parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--folder", type=Path, default=Path(".run/durability"))
-    options = parser.parse_args()
-    folder: Path = options.folder.resolve()
+def main(*, writers: tuple[int, ...] = (1, 8, 64), seconds: float = 3.0, folder: Path = Path(".run/durability")) -> int:
+    folder = folder.resolve()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     where = file_system(folder)
     if "tmpfs" in where:
         print(f"{folder} is in memory ({where}): name a --folder on a real disk")
         return 1
-    print(f"on {where}, {options.seconds:.0f} s each")
+    print(f"on {where}, {seconds:.0f} s each")
     try:
-        for writers in map(int, options.writers.split(",")):
-            print(f"{writers} writers")
-            for name, opened, puts in candidates(folder / str(writers), writers):
-                (folder / str(writers)).mkdir(exist_ok=True)
+        for count in writers:
+            print(f"{count} writers")
+            for name, opened, puts in candidates(folder / str(count), count):
+                (folder / str(count)).mkdir(exist_ok=True)
                 with opened as act:
-                    alone = 1 if puts > 1 else writers
-                    print(f"  {name:32}{measure(act, alone, options.seconds, puts).said()}", flush=True)
+                    alone = 1 if puts > 1 else count
+                    print(f"  {name:32}{measure(act, alone, seconds, puts).said()}", flush=True)
     finally:
         shutil.rmtree(folder)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    harness.run(main)

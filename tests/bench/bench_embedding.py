@@ -6,7 +6,6 @@ FOLDER holds model.safetensors, tokenizer.json and config.json of all-MiniLM-L6-
 time of each counts, so that other work on the machine blurs them all alike. Figures of adr/0002-embedding-form.md.
 """
 
-import argparse
 import importlib
 import logging
 import tempfile
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from mnemo_daemon.models.embedders import encoder_graph
+from tests.bench import harness
 
 SHORT = (
     "Maria prefers oat milk in her coffee and never takes any sugar.",
@@ -48,18 +48,14 @@ class Candidate(NamedTuple):
     size: Callable[[int], int]  # tokens of a text → texts a run
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--rounds", type=int, default=20)
-    asked = parser.parse_args()
+def main(folder: Path, *, rounds: int = 20) -> None:
     logging.disable(logging.WARNING)
-    tokenizer = encoder_graph.open_tokenizer(asked.folder / "tokenizer.json")
+    tokenizer = encoder_graph.open_tokenizer(folder / "tokenizer.json")
     texts = {name: [tokenizer.encode(t).ids[:256] for t in some] for name, some in (("short", SHORT), ("long", LONG))}
-    candidates = _build(asked.folder)
-    best = _measure(candidates, texts, asked.rounds)
+    candidates = _build(folder)
+    best = _measure(candidates, texts, rounds)
     lengths = ", ".join(f"{name} {np.mean([len(ids) for ids in some]):.0f} tokens" for name, some in texts.items())
-    print(f"best of {asked.rounds}; {lengths}; texts a second on 1 and on {THREADS} threads")
+    print(f"best of {rounds}; {lengths}; texts a second on 1 and on {THREADS} threads")
     print("cosine: the least to float32; drift: the largest difference of a number alone and beside another text")
     exact = next(iter(candidates.values()))
     for name, candidate in candidates.items():
@@ -161,4 +157,4 @@ def _compare(candidate: Candidate, exact: Candidate, texts: list[list[int]]) -> 
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

@@ -12,25 +12,17 @@ full   the daemon on a small tmpfs that is filled to the last byte. Needs root a
 What cannot be run is said at the end, and is a failure.
 """
 
-import argparse
 import os
 import random
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.bench import faults_calls, faults_full
+from tests.bench import faults_calls, faults_full, harness
 from tests.support.power_loss import Keep, build_recorder, choose, read_record
-from tests.support.power_loss_trials import (
-    PowerLossOutcome,
-    Workers,
-    record_day,
-    record_recovery,
-    reported_in,
-)
+from tests.support.power_loss_trials import PowerLossOutcome, Workers, record_day, record_recovery, reported_in
 from tests.support.samples import quick_folder
 
 RECOVERIES, IN_RECOVERY = 40, 50  # losses whose recovery is recorded, and losses in each of these
@@ -142,20 +134,14 @@ def without_a_compiler() -> Iterator[str]:
         yield "there is no C compiler: apt install gcc libc6-dev"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Faults with real system calls.")
-    parser.add_argument("--only", default="power,calls,full")
-    parser.add_argument("--losses", type=int, default=4000)
-    parser.add_argument("--every", type=int, default=1, help="of the refused calls, every so-many-th")
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
+def main(*, only: str = "power,calls,full", losses: int = 4000, every: int = 1, seed: int = 1) -> int:
     parts: dict[str, tuple[Callable[[], Iterator[str]], Callable[[], int]]] = {
-        "power": (without_a_compiler, lambda: power(options.losses, options.seed)),
-        "calls": (faults_calls.missing, lambda: calls(options.every)),
+        "power": (without_a_compiler, lambda: power(losses, seed)),
+        "calls": (faults_calls.missing, lambda: calls(every)),
         "full": (faults_full.missing, full),
     }
     wrong, lacking = 0, []
-    for name in options.only.split(","):
+    for name in only.split(","):
         missing, run = parts[name]
         if lacks := list(missing()):
             lacking += [f"{name} was not run: {each}" for each in lacks]
@@ -166,4 +152,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    harness.run(main)

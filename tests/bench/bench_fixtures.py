@@ -7,9 +7,7 @@ lie in one namespace, and each is asked for in its own language and in English. 
 watches; right is the chunk that says what answers.
 """
 
-import argparse
 import shutil
-import tempfile
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -18,10 +16,11 @@ from typing import NamedTuple
 from mnemo_client.client import Client
 from mnemo_client.protocol.choices import Ranker
 from mnemo_client.protocol.memories import NewMemory
+from tests.bench import harness
 from tests.bench.bench_documents import PAGE, wait_for_notes
 from tests.bench.tables import hits, rankers_named, share, show, show_hits
 from tests.support import recall_sets
-from tests.support.running_daemon import RunningDaemon, running
+from tests.support.running_daemon import RunningDaemon
 
 TOP_K = 50
 ENGLISH_BEGINS = frozenset({
@@ -38,19 +37,14 @@ class FixtureProbe(NamedTuple):
     right: Collection[str]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--languages", action="store_true")
-    parser.add_argument("--notes", action="store_true")
-    parser.add_argument("--rankers", default="all", help="with commas between; all")
-    options = parser.parse_args()
-    rankers = rankers_named(options.rankers)
-    neither = not options.languages and not options.notes
-    with tempfile.TemporaryDirectory() as scratch, running(Path(scratch) / "data") as daemon, daemon.client() as client:
-        if options.languages or neither:
-            show_languages(ask_all(client, put_languages(daemon, client), rankers, "languages"))
-        if options.notes or neither:
-            found = ask_all(client, put_notes(daemon, client, Path(scratch) / "notes"), rankers, "notes")
+def main(*, languages: bool = False, notes: bool = False, rankers: str = "all") -> None:
+    named = rankers_named(rankers)
+    neither = not languages and not notes
+    with harness.new_daemon() as (daemon, client):
+        if languages or neither:
+            show_languages(ask_all(client, put_languages(daemon, client), named, "languages"))
+        if notes or neither:
+            found = ask_all(client, put_notes(daemon, client, daemon.folder.parent / "notes"), named, "notes")
             show_hits("notes", {ranker: [row for _, row in answers] for ranker, answers in found.items()})
 
 
@@ -119,4 +113,4 @@ def show_languages(found: dict[Ranker, list[tuple[str, dict[str, float]]]]) -> N
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

@@ -11,7 +11,6 @@ A life of the same arrivals and questions goes without cycles. The cycles are th
 time between two is half an hour.
 """
 
-import argparse
 import itertools
 import pickle
 import random
@@ -38,6 +37,7 @@ from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.record_texts import text_hash
 from mnemo_store.records import Change, Memory, PutMemory, PutUsage, Usage, default_decay_rate
 from mnemo_store.store import TextVectors, WriteResult
+from tests.bench import harness
 from tests.bench.fit_fusion import loaded
 from tests.bench.quality import TOP_K, load_benchmark, the_projects_own
 from tests.bench.streams import StreamedMemory, stream
@@ -62,12 +62,12 @@ class LifePlan(NamedTuple):
     held_out: list[Any]
 
 
-def planned(conversation: Any, others: Sequence[Any], options: argparse.Namespace) -> LifePlan:
-    arriving = stream(conversation, others, options.times, options.seed)
-    bounds = np.linspace(0, len(arriving), options.epochs + 1).astype(int)
+def planned(conversation: Any, others: Sequence[Any], times: float, epochs: int, seed: int) -> LifePlan:
+    arriving = stream(conversation, others, times, seed)
+    bounds = np.linspace(0, len(arriving), epochs + 1).astype(int)
     parts = [arriving[begin:end] for begin, end in itertools.pairwise(bounds)]
     questions = [each for each in conversation.questions if each.evidence]
-    random.Random(f"{options.seed} {conversation.name} questions").shuffle(questions)
+    random.Random(f"{seed} {conversation.name} questions").shuffle(questions)
     half = len(questions) // 2
     return LifePlan(conversation.name, parts, questions[:half], questions[half:])
 
@@ -166,7 +166,7 @@ def embedded(texts: set[str], embedding: EmbeddingService) -> dict[bytes, list[T
             digest = text_hash(text)
             found[digest] = [TextVectors(embedder.space, digest, rows.astype(np.float16))]
             if embedder.late is not None and tokens is not None:
-                found[digest].append(TextVectors(embedder.late.space, digest, tokens))
+                found[digest].append(TextVectors(embedder.late.space, digest, embedder.late.pack(tokens)))
     return found
 
 
@@ -259,38 +259,27 @@ def lived(folder: Path, plans: Sequence[LifePlan], name: str, embedding: Embeddi
     print(f"the life {name} took {time.monotonic() - began:.0f} s", flush=True)
 
 
-def options_given() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?", help="of the benchmark; without it the project's own texts")
-    parser.add_argument("--rankers", default="auto,layered,deterministic", help="with commas between")
-    parser.add_argument("--times", type=float, default=10.0, help="as many other memories as a conversation has")
-    parser.add_argument("--epochs", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--conversations", type=int, default=0, help="the first so many alone")
-    parser.add_argument("--questions", type=int, default=0, help="so many of each half of a conversation")
-    parser.add_argument("--keep", type=Path, help="a folder for the lives, which are lived where they are missing")
-    return parser.parse_args()
-
-
-def main() -> None:
-    options = options_given()
-    benchmark = load_benchmark(options.folder) if options.folder else the_projects_own()
+def main(
+    folder: Path | None = None, *, rankers: str = "auto,layered,deterministic", times: float = 10.0, epochs: int = 500,
+    seed: int = 1, conversations: int = 0, questions: int = 0, keep: Path | None = None,
+) -> None:  # fmt: skip
+    benchmark = load_benchmark(folder) if folder else the_projects_own()
     every = benchmark.conversations()
     others = [*every, *recall_sets.conversations()]
-    plans = [planned(each, others, options) for each in every[: options.conversations or None]]
+    plans = [planned(each, others, times, epochs, seed) for each in every[: conversations or None]]
     embedding = loaded()
     with tempfile.TemporaryDirectory() as scratch:
         found: dict[tuple[str, str, str], list[QuestionScore]] = {}
         for name in ("off", "on"):
-            folder = (options.keep or Path(scratch)) / name
-            lived(folder, plans, name, embedding, options.seed)
-            with services_in(folder, embedding) as services:
-                life = Life(services, {}, options.seed)
+            kept = (keep or Path(scratch)) / name
+            lived(kept, plans, name, embedding, seed)
+            with services_in(kept, embedding) as services:
+                life = Life(services, {}, seed)
                 life.reopen(plans)
                 show_states(life, plans)
-                for ranker in rankers_named(options.rankers):
+                for ranker in rankers_named(rankers):
                     for which in ("asked", "held_out"):
-                        found[ranker, which, name] = measure(life, plans, which, ranker, benchmark, options.questions)
+                        found[ranker, which, name] = measure(life, plans, which, ranker, benchmark, questions)
     embedding.close()
     for which in ("asked", "held_out"):
         rows = {
@@ -304,4 +293,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

@@ -7,10 +7,8 @@ Vectors are drawn by chance, of MiniLM's size: what they take on a disk does not
 simulated one after the other and taken times 365. Syncs are left out, since they change no size.
 """
 
-import argparse
 import random
 import shutil
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
@@ -39,6 +37,7 @@ from mnemo_store.records import (
     Usage,
 )
 from mnemo_store.store import Store, TextVectors, WriteResult
+from tests.bench import harness
 from tests.bench.bench_durability import DiskWithoutSync
 from tests.bench.texts import texts
 from tests.support.samples import AT, sample_id
@@ -187,24 +186,18 @@ def said(found: dict[str, float]) -> str:
     return f"{parts}  together {sum(found.values()) / 1e6:8.1f} MB"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="How large a data folder grows.")
-    parser.add_argument("--memories", type=int, default=100_000)
-    parser.add_argument("--days", type=int, default=30)
-    parser.add_argument("--folder", type=Path, default=Path(".run/growth"))
-    options = parser.parse_args()
-    folder: Path = options.folder.resolve()
+def main(*, memories: int = 100_000, days: int = 30, folder: Path = Path(".run/growth")) -> None:
+    folder = folder.resolve()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     began = time.perf_counter()
     user = User(folder / "data")
     try:
-        measure(user, options.memories, options.days)
+        measure(user, memories, days)
     finally:
         user.store.close()
         shutil.rmtree(folder)
     print(f"{time.perf_counter() - began:.0f} s")
-    return 0
 
 
 def measure(user: User, memories: int, days: int) -> None:
@@ -241,4 +234,4 @@ def measure(user: User, memories: int, days: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    harness.run(main)

@@ -12,7 +12,6 @@ stands of an update. Specifics are lost if a number or a name of either text sta
 update: they are looked for by patterns of this module alone, which know no other notation of a number (`6`, `six`).
 """
 
-import argparse
 import json
 import os
 import re
@@ -26,10 +25,10 @@ from msgspec.structs import replace
 
 from mnemo_client.paths import models_folder
 from mnemo_core.lifecycle.consolidation.steps import STEPS
-from mnemo_core.llm.judging.reconcile import ReconcileAnswer, Relation
+from mnemo_core.llm.merge import MergedText
+from mnemo_core.llm.reconcile import ReconcileAnswer, Relation
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
-from mnemo_core.llm.writing.merge import MergedText
-from mnemo_daemon.lifecycle.consolidation import consolidation
+from mnemo_daemon.lifecycle import consolidation
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.models.language.language_model import LanguageModel
@@ -37,6 +36,7 @@ from mnemo_daemon.models.language.task_runner import CallLog, TaskRunner
 from mnemo_daemon.settings import LifecycleSettings
 from mnemo_store.records import Layer
 from mnemo_store.store import Store
+from tests.bench import harness
 from tests.bench.tables import show
 from tests.support.consolidation_services import Answers, ConsolidationServices
 from tests.support.samples import AT, sample_memory
@@ -169,11 +169,7 @@ def table(title: str, found: Sequence[JoinedPair], *, is_verbose: bool) -> None:
             print("lost:" if each.loses else "wrong:", each)
 
 
-def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("--model", type=Path)
-    asked.add_argument("--wrong", action="store_true", help="print the pairs that are wrongly joined")
-    options = asked.parse_args()
+def main(*, model: Path | None = None, wrong: bool = False) -> None:
     labels = {frozenset((row["older"], row["newer"])): row["label"] for row in rows()}
     silent: Answers = lambda _task, _inputs: None  # noqa: E731
     steps = ("reconcile", "near_duplicates", "merge")
@@ -186,11 +182,11 @@ def main() -> None:
         "working, always absorb, merged into the last": ("working", always("absorb", 1)),
     }
     for name, (layer, answers) in models.items():
-        table(name, joined(layer, answers), is_verbose=options.wrong)
-    if options.model:
-        with asking(options.model) as answers:
-            table(f"working, {options.model.name}", joined("working", answers), is_verbose=options.wrong)
+        table(name, joined(layer, answers), is_verbose=wrong)
+    if model:
+        with asking(model) as answers:
+            table(f"working, {model.name}", joined("working", answers), is_verbose=wrong)
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

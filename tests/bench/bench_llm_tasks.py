@@ -1,6 +1,6 @@
 """The fallbacks of the writing tasks on labelled texts, and the share of a model's answers that every task accepts.
 
-    python -m tests.bench.bench_llm_tasks [--model FILE.gguf] [--groups 6] [--sites merge summarize]
+    python -m tests.bench.bench_llm_tasks [--model FILE.gguf] [--groups 6] [--sites merge,summarize]
 
 Summaries: the share of the distinct numbers and names of a text that stand in its summary of at most 400 characters,
 next to that of the leading sentences of the same length, over made conversations and the paragraphs of the project's
@@ -9,7 +9,6 @@ Names: those of `topics.jsonl`, printed to be read, and the share that has one o
 registered task is asked about so many groups of texts; the kinds of the rejections are counted.
 """
 
-import argparse
 import json
 import random
 import re
@@ -18,16 +17,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from mnemo_core.llm.grounding import rejection_kind
+from mnemo_core.llm.faithfulness import rejection_kind
+from mnemo_core.llm.merge import merge_by_sentences
 from mnemo_core.llm.registry import TASKS
+from mnemo_core.llm.summarize import SUMMARY_CHARACTERS, extract_name, extract_summary
 from mnemo_core.llm.tasks import TaskInputs
-from mnemo_core.llm.writing.merge import merge_by_sentences
-from mnemo_core.llm.writing.naming import extract_name
-from mnemo_core.llm.writing.summarize import SUMMARY_CHARACTERS, extract_summary
-from mnemo_core.text.segmentation import sentences
+from mnemo_core.text.languages import sentences
 from mnemo_daemon.models.language.language_model import LanguageModel
 from mnemo_daemon.models.language.task_runner import CallLog, TaskRunner
 from mnemo_store.store import Store
+from tests.bench import harness
 from tests.bench.tables import difference, share, show
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -135,18 +134,13 @@ def show_answers(model: Path, number: int, sites: Sequence[str]) -> None:
     show(f"Answers of {model.name} that are accepted", ("n", "accepted", "rejected most for"), rows)
 
 
-def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    asked.add_argument("--model", type=Path)
-    asked.add_argument("--groups", type=int, default=6, help="of texts, of each of the two files")
-    asked.add_argument("--sites", nargs="*", default=())
-    options = asked.parse_args()
+def main(*, model: Path | None = None, groups: int = 6, sites: tuple[str, ...] = ()) -> None:
     show_summaries()
     show_merges()
     show_names()
-    if options.model:
-        show_answers(options.model, options.groups, options.sites)
+    if model:
+        show_answers(model, groups, sites)
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

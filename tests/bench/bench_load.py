@@ -9,7 +9,6 @@ status. Each attack is a process of its own, and both share the processors with 
 that only computes, and shows what that alone costs. With --h2load, its throughput over the socket, too.
 """
 
-import argparse
 import itertools
 import json
 import os
@@ -25,6 +24,7 @@ from typing import NamedTuple
 from mnemo_client.errors import MnemoError
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.retrieval import RecallRequest
+from tests.bench import harness
 from tests.bench.load_attacks import ASK, NAMES, RECALL
 from tests.bench.texts import questions, texts
 from tests.support.running_daemon import RunningDaemon
@@ -149,15 +149,10 @@ def h2load(path: Path) -> None:
         print(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--clients", type=int, default=1000)
-    parser.add_argument("--requests", type=int, default=100_000)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--h2load", action="store_true")
-    options = parser.parse_args()
-    wanted = [name for name in options.only.split(",") if name] or ["idle loop", *NAMES, "all requests"]
+def main(
+    *, seconds: float = 20.0, clients: int = 1000, requests: int = 100_000, only: str = "", h2load_: bool = False
+) -> None:
+    wanted = [name for name in only.split(",") if name] or ["idle loop", *NAMES, "all requests"]
     with tempfile.TemporaryDirectory(prefix="m") as folder:
         daemon = RunningDaemon(Path(folder) / "data", {"MNEMO_MODELS_FOLDER": f"{folder}/models"})
         daemon.start()
@@ -166,30 +161,30 @@ def main() -> None:
             for start in range(0, MEMORIES, 500):
                 client.remember_many([NewMemory(content=text) for text in made[start : start + 500]])
         time.sleep(SETTLE_SECONDS)
-        quiet = probe(daemon, options.seconds / 2)
-        print(f"{len(ASK)} bytes a request; {options.clients} clients; {MEMORIES} memories")
+        quiet = probe(daemon, seconds / 2)
+        print(f"{len(ASK)} bytes a request; {clients} clients; {MEMORIES} memories")
         print(f"{'':14} {'p50':>7} {'p95':>7} {'new':>7}    {'ratio':>6} {'new':>6}   peak   now       files  now")
         print(row("quiet", quiet, quiet, None, ""), flush=True)
         for name in wanted:
             module = ["-m", "tests.bench.load_attacks"]
-            seconds = options.seconds
+            seconds = seconds
             match name:
                 case "idle loop":
                     command = ["-c", BUSY_PROGRAM.format(seconds=seconds)]
                 case "all requests":
                     command = [*module, "recalls", str(daemon.socket), "3600", "--clients", "50", "--requests",
-                               str(options.requests)]  # fmt: skip
+                               str(requests)]  # fmt: skip
                 case _:
-                    command = [*module, name, str(daemon.socket), str(seconds), "--clients", str(options.clients)]
-            began, quiet = time.monotonic(), probe(daemon, max(3.0, options.seconds / 4))
+                    command = [*module, name, str(daemon.socket), str(seconds), "--clients", str(clients)]
+            began, quiet = time.monotonic(), probe(daemon, max(3.0, seconds / 4))
             took, footprint, counts = attacked(daemon, command, seconds)
             counts = " ".join(f"{status}: {count}" for status, count in sorted(json.loads(counts or "{}").items()))
             print(row(name, took, quiet, footprint, f"{counts} ({time.monotonic() - began:.0f} s)"), flush=True)
-        print(row("quiet again", probe(daemon, options.seconds / 2), quiet, None, ""))
-        if options.h2load:
+        print(row("quiet again", probe(daemon, seconds / 2), quiet, None, ""))
+        if h2load_:
             h2load(daemon.socket)
         daemon.stop()
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

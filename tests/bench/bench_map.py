@@ -7,9 +7,7 @@ around 60 centres. Beside it stand the principal components and, where scikit-le
 and UMAP, up to --peers-max vectors. Trustworthiness (k = 15) is that of 3,000 of the points among each other.
 """
 
-import argparse
 import importlib
-import os
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -17,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from mnemo_client.paths import models_folder
-from mnemo_core.knowledge.map_layout import Floats, lay_out, principal_components, trustworthiness
-from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
-from mnemo_daemon.models.embedders.embedding import load_embedder
+from mnemo_core.knowledge.map_layout import Floats, lay_out, principal_components
+from tests.bench import harness
+from tests.support.map_quality import trustworthiness
 
 K = 15
 SAMPLE = 3_000
@@ -39,8 +36,7 @@ def drawn(count: int) -> Floats:
 def embedded(path: Path, count: int) -> Floats:
     """The vectors of the first texts of a file."""
     texts = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()][:count]
-    catalogue = ModelCatalogue(models_folder(os.environ))
-    embedder = load_embedder(catalogue.require_installed(DEFAULT_EMBEDDING), late=False)
+    embedder = harness.default_embedder(late=False)
     rows = [
         windows[0]
         for begin in range(0, len(texts), TOGETHER)
@@ -98,15 +94,10 @@ def measure(vectors: Floats, peers_max: int) -> None:
         report(name, positions, time.perf_counter() - began)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("texts", type=Path, nargs="?")
-    parser.add_argument("--sizes", default="2000,20000")
-    parser.add_argument("--peers-max", type=int, default=20_000)
-    args = parser.parse_args()
-    for size in map(int, args.sizes.split(",")):
-        measure(drawn(size) if args.texts is None else embedded(args.texts, size), args.peers_max)
+def main(texts: Path | None = None, *, sizes: tuple[int, ...] = (2000, 20_000), peers_max: int = 20_000) -> None:
+    for size in sizes:
+        measure(drawn(size) if texts is None else embedded(texts, size), peers_max)
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from mnemo_client.client import Client
+from tests.bench import harness
 from tests.support.running_daemon import RunningDaemon, running
 
 RUNS = 20
@@ -135,8 +136,7 @@ def all_at_once(daemon: RunningDaemon, pool: ThreadPoolExecutor) -> None:
         agent.end()
 
 
-def main() -> None:
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
+def main(runs: int = RUNS) -> None:
     print(f"{runs} runs each, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     with (
         tempfile.TemporaryDirectory() as scratch,
@@ -152,4 +152,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

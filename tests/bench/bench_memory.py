@@ -11,11 +11,9 @@ but for the mapped files of the store: on a disk in memory (/dev/shm, which is t
 pages counts as dirty, and they grow with the history. Without --models nothing is embedded.
 """
 
-import argparse
 import contextlib
 import random
 import re
-import sys
 import tempfile
 import threading
 import time
@@ -28,6 +26,7 @@ from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError, RefusalError
 from mnemo_client.protocol.ingestion import Turn, TurnsRequest
 from mnemo_client.protocol.memories import Patch
+from tests.bench import harness
 from tests.bench.texts import questions, texts
 from tests.support.running_daemon import RunningDaemon
 from tests.support.samples import quick_folder
@@ -184,67 +183,57 @@ def work(daemon: RunningDaemon, said: list[str], memories: int, operations: int,
     return refused
 
 
-def use(daemon: RunningDaemon, options: argparse.Namespace, said: list[str]) -> None:
+def use(daemon: RunningDaemon, memories: int, operations: int, samples: int, clients: int, said: list[str]) -> None:
     assert daemon.process is not None
     pid, began = daemon.process.pid, time.perf_counter()
-    per_sample = options.operations // options.samples
+    per_sample = operations // samples
     table, refused = [(0, private_megabytes(pid))], Counter[str]()
     print(f"{0:9,} operations  {table[0][1]:7.1f} MB", flush=True)
-    for sample in range(1, options.samples + 1):
-        with ThreadPoolExecutor(options.clients) as pool:
-            each = per_sample // options.clients
-            seeds = range(sample * options.clients, (sample + 1) * options.clients)
-            for done in [pool.submit(work, daemon, said, options.memories, each, seed) for seed in seeds]:
+    for sample in range(1, samples + 1):
+        with ThreadPoolExecutor(clients) as pool:
+            each = per_sample // clients
+            seeds = range(sample * clients, (sample + 1) * clients)
+            for done in [pool.submit(work, daemon, said, memories, each, seed) for seed in seeds]:
                 refused += done.result()
         time.sleep(SETTLE_SECONDS)
         table.append((sample * per_sample, private_megabytes(pid)))
         gained = table[-1][1] - table[-2][1]
         seconds = time.perf_counter() - began
         with daemon.client() as client:
-            memories = client.status().memories
+            stored = client.status().memories
         print(f"{table[-1][0]:9,} operations  {table[-1][1]:7.1f} MB  {gained:+6.1f}  {seconds:6.0f} s  "
-              f"{memories:,} memories", flush=True)  # fmt: skip
+              f"{stored:,} memories", flush=True)  # fmt: skip
     print(*(f"{count} refused: {what}" for what, count in refused.most_common(5)), sep="\n")
 
 
-def measure(daemon: RunningDaemon, options: argparse.Namespace) -> None:
-    daemon.start()
-    assert daemon.process is not None
-    pid, said = daemon.process.pid, list(texts(max(options.memories, 5000)))
-    try:
-        with daemon.client() as client:
-            for number in range(options.memories):
-                client.remember(said[number], key=f"key-{number}")
-        if options.models:
-            daemon.wait_for_vectors()
-        if options.questions:
-            ask_long_questions(daemon, options.questions, options.clients)
-        else:
-            use(daemon, options, said)
-        for times in range(1, 4):
+def main(
+    *, memories: int = 3752, operations: int = 30_000, samples: int = 10, clients: int = 4, models: Path | None = None,
+    on_disk: bool = False, questions_: int = 0,
+) -> None:  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="m") if on_disk else quick_folder() as scratch:
+        environ = {"MNEMO_MODELS_FOLDER": str(models or Path(scratch) / "models")}
+        daemon = RunningDaemon(Path(scratch) / "data", environ)
+        daemon.start()
+        assert daemon.process is not None
+        pid, said = daemon.process.pid, list(texts(max(memories, 5000)))
+        try:
             with daemon.client() as client:
-                client.compact()
-            time.sleep(SETTLE_SECONDS)
-            print(f"after compact {times}       {private_megabytes(pid):7.1f} MB", flush=True)
-    finally:
-        daemon.stop()
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="How much memory the daemon holds as it is used.")
-    parser.add_argument("--memories", type=int, default=3752)
-    parser.add_argument("--operations", type=int, default=30_000)
-    parser.add_argument("--samples", type=int, default=10)
-    parser.add_argument("--clients", type=int, default=4)
-    parser.add_argument("--models", type=Path, help="the folder of the models; without it there is none")
-    parser.add_argument("--on-disk", action="store_true", help="in a folder on a disk, where every write is synced")
-    parser.add_argument("--questions", type=int, default=0, help="so many long questions to each route instead")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="m") if options.on_disk else quick_folder() as scratch:
-        models = str(options.models or Path(scratch) / "models")
-        measure(RunningDaemon(Path(scratch) / "data", {"MNEMO_MODELS_FOLDER": models}), options)
-    return 0
+                for number in range(memories):
+                    client.remember(said[number], key=f"key-{number}")
+            if models is not None:
+                daemon.wait_for_vectors()
+            if questions_:
+                ask_long_questions(daemon, questions_, clients)
+            else:
+                use(daemon, memories, operations, samples, clients, said)
+            for times in range(1, 4):
+                with daemon.client() as client:
+                    client.compact()
+                time.sleep(SETTLE_SECONDS)
+                print(f"after compact {times}       {private_megabytes(pid):7.1f} MB", flush=True)
+        finally:
+            daemon.stop()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    harness.run(main)

@@ -11,7 +11,6 @@ that it holds has a label of JUNK. --show prints what is missing and what is jun
 month; --print prints the resumes.
 """
 
-import argparse
 import random
 import re
 import tempfile
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mnemo_core.sessions.resume import tokens_of
+from tests.bench import harness
 from tests.bench.bench_day import ModelWorld
 from tests.bench.tables import show
 from tests.simulation.replay import IDLE_SECONDS
@@ -204,18 +204,12 @@ def _plain(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.casefold()))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("name")
-    parser.add_argument("--show", action="store_true", help="print what is missing and what is junk")
-    parser.add_argument("--print", action="store_true", help="print the resumes")
-    options = parser.parse_args()
-    file = options.folder / options.name
+def main(folder: Path, name: str, *, show_: bool = False, print_: bool = False) -> None:
+    file = folder / name
     life = life_of(file.with_suffix(".life"))
-    judge, counts = BlockJudge(life, shows=options.show), {"resume": BlockCounts(), "context": BlockCounts()}
+    judge, counts = BlockJudge(life, shows=show_), {"resume": BlockCounts(), "context": BlockCounts()}
     with tempfile.TemporaryDirectory(dir=place_for_worlds()) as scratch:
-        world = ModelWorld(Path(scratch), random.Random(options.name))
+        world = ModelWorld(Path(scratch), random.Random(name))
         world.map_bytes = 1 << 30
         with in_simulated_time(world.clock):
             world.begin_at(life[0].at)
@@ -231,7 +225,7 @@ def main() -> None:
                 )
                 block = month.resume(project)
                 by.update([project])
-                if options.print:
+                if print_:
                     print(block, "\n")
                 judge.judge(counts["resume"], f"resume of {project}", block, WantedWords(must, never))
             for prompt, project, must_cell, never_cell in rows_of(file.with_suffix(".prompts")):
@@ -241,7 +235,7 @@ def main() -> None:
                 if not wanted.must:
                     counts["context"].unasked += 1
                     counts["context"].silent += not block
-                    if options.show and block:
+                    if show_ and block:
                         print(f"\nnothing bears on: {prompt}\n{block}")
             world.throw_away()
     show(
@@ -251,4 +245,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

@@ -7,7 +7,6 @@ how long after the last save an edit, a rename, a copy, a deletion and a burst o
 the chunks that did not change kept their ids.
 """
 
-import argparse
 import random
 import shutil
 import tempfile
@@ -16,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mnemo_client.client import Client
+from tests.bench import harness
 from tests.bench.texts import texts
 from tests.support.running_daemon import RunningDaemon
 
@@ -141,29 +141,26 @@ def burst(client: Client, notes_folder: Path) -> None:
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--files", type=int, default=10_000)
-    parser.add_argument("--folder", type=Path, help="real notes, which are copied")
-    parser.add_argument("--question", default="how do I read a file", help="for the real notes")
-    parser.add_argument("--no-vectors", action="store_true")
-    options = parser.parse_args()
+def main(
+    *, files: int = 10_000, folder: Path | None = None, question: str = "how do I read a file",
+    no_vectors: bool = False,
+) -> None:  # fmt: skip
     with tempfile.TemporaryDirectory() as scratch:
-        if options.folder:
-            print(f"{options.folder.name}:")
+        if folder:
+            print(f"{folder.name}:")
             real = Path(scratch) / "real"
-            shutil.copytree(options.folder, real)
+            shutil.copytree(folder, real)
             daemon = RunningDaemon(Path(scratch) / "real-data")
-            take_in(daemon, real, options.question, vectors=not options.no_vectors)
+            take_in(daemon, real, question, vectors=not no_vectors)
             daemon.stop()
-        if options.files:
-            print(f"a made vault of {options.files} files:")
+        if files:
+            print(f"a made vault of {files} files:")
             notes_folder = Path(scratch) / "vault"
-            make_notes_folder(notes_folder, options.files)
+            make_notes_folder(notes_folder, files)
             daemon = RunningDaemon(Path(scratch) / "data")
             take_in(daemon, notes_folder, "boiler", vectors=False)
             changes(daemon, notes_folder)
-            if not options.no_vectors:
+            if not no_vectors:
                 began = time.perf_counter()
                 daemon.wait_for_vectors(3600)
                 print(f"  vectors {time.perf_counter() - began:.0f} s later")
@@ -171,4 +168,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

@@ -5,26 +5,22 @@
 A row a task. Exit 1 if an output does not parse, which is printed.
 """
 
-import argparse
-import sys
 import time
 
 import msgspec
 
 from mnemo_core.llm.registry import TASKS
+from tests.bench import harness
 from tests.bench.tables import show
 from tests.support.random_outputs import outputs
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--outputs", type=int, default=1000, help="of each task")
-    count = parser.parse_args().outputs
+def main(*, outputs_: int = 1000) -> int:
     rows: dict[str, list[str]] = {}
     failures = 0
     for task in TASKS:
         began = time.process_time()
-        texts = [output.text for output in outputs([task], count)]
+        texts = [output.text for output in outputs([task], outputs_)]
         parsed = 0
         for text in texts:
             try:
@@ -32,7 +28,7 @@ def main() -> int:
                 parsed += 1
             except msgspec.DecodeError as error:
                 print(f"{task.site}: {error}: {text!r}")
-        failures += count - parsed
+        failures += outputs_ - parsed
         seconds = time.process_time() - began
         rows[task.site] = [str(parsed), str(len(set(texts))), str(max(map(len, texts))), f"{seconds:.1f} s"]
     show("Outputs of a random model", ("parse", "different", "longest", "time"), rows)
@@ -40,4 +36,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    harness.run(main)

@@ -8,11 +8,11 @@ the events that it hears.
 """
 
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
 
+from tests.bench import harness
 from tests.support.browser import Browser, opened_page
 from tests.support.page_process import served_page
 from tests.support.python_reference import write_reference
@@ -38,8 +38,7 @@ watcher.observe(list, { childList: true });
 """
 
 
-def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else MEMORIES
+def main(count: int = MEMORIES) -> None:
     with tempfile.TemporaryDirectory(prefix="m") as scratch:
         environ = {"MNEMO_MODELS_FOLDER": f"{scratch}/models"}
         write_reference(Path(scratch) / "data", count)
@@ -82,4 +81,4 @@ def heap_bytes(browser: Browser) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

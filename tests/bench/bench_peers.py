@@ -11,7 +11,6 @@ and is asked through its socket. Memory is of the process that answers, after th
 file's. The others run without a network where the machine can take it away (unshare).
 """
 
-import argparse
 import json
 import os
 import random
@@ -27,6 +26,8 @@ from typing import Any, NamedTuple
 from mnemo_client.paths import models_folder
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
+from tests.bench import harness
+from tests.bench.filled import disk_bytes
 from tests.bench.peers import SYSTEMS, WARM_UP, memory_of
 from tests.bench.quality import METRICS, POOL, SEED, TOP_K, load_benchmark, remember, the_projects_own
 from tests.bench.tables import percentiles, share, show
@@ -52,34 +53,30 @@ class PeerOutcome(NamedTuple):
     disk_bytes: int
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?", help="of a benchmark, besides the project's own texts")
-    parser.add_argument("--python", type=Path, default=Path(".venv-peers/bin/python"), help="where they are installed")
-    parser.add_argument("--systems", default=",".join((*SYSTEMS, "mnemod")), help="with commas between")
-    parser.add_argument("--pooled", action="store_true", help="all conversations in one scope")
-    parser.add_argument("--named", action="store_true", help="the others also with the speaker's name in the text")
-    parser.add_argument("--questions", type=int, default=0, help="so many of each, drawn by chance")
-    parser.add_argument("--conversations", type=int, default=0, help="the first so many of each alone")
-    options = parser.parse_args()
+def main(
+    folder: Path | None = None, *, python: Path = Path(".venv-peers/bin/python"),
+    systems: tuple[str, ...] = (*SYSTEMS, "mnemod"), pooled: bool = False, named: bool = False, questions_: int = 0,
+    conversations_: int = 0,
+) -> None:  # fmt: skip
     benchmarks = {"the project's conversations": the_projects_own()}
-    if options.folder:
-        benchmarks[options.folder.name] = load_benchmark(options.folder)
+    if folder:
+        benchmarks[folder.name] = load_benchmark(folder)
     for name, benchmark in benchmarks.items():
-        conversations = benchmark.conversations()[: options.conversations or None]
-        puts = questions(conversations, pooled=options.pooled)
-        if options.questions:
-            puts = random.Random(SEED).sample(puts, min(options.questions, len(puts)))
+        conversations = benchmark.conversations()[: conversations_ or None]
+        puts = questions(conversations, pooled=pooled)
+        if questions_:
+            puts = random.Random(SEED).sample(puts, min(questions_, len(puts)))
         rows: dict[str, list[object]] = {}
-        for system in options.systems.split(","):
+        for system in systems:
             if system == "mnemod":
-                rows[system] = row(mnemod(conversations, puts, pooled=options.pooled), benchmark, puts, conversations)
+                rows[system] = row(mnemod(conversations, puts, pooled=pooled), benchmark, puts, conversations)
                 continue
-            for named in (False, True) if options.named else (False,):
-                outcome = peer(system, options.python, conversations, puts, pooled=options.pooled, named=named)
-                rows[f"{system}{', names in the text' if named else ''}"] = row(outcome, benchmark, puts, conversations)
+            for is_named in (False, True) if named else (False,):
+                outcome = peer(system, python, conversations, puts, pooled=pooled, named=is_named)
+                name_of_row = f"{system}{', names in the text' if is_named else ''}"
+                rows[name_of_row] = row(outcome, benchmark, puts, conversations)
         count = sum(len(each.turns) for each in conversations)
-        show(f"{name}{', in one scope' if options.pooled else ''}: {count} texts, {len(puts)} questions",
+        show(f"{name}{', in one scope' if pooled else ''}: {count} texts, {len(puts)} questions",
              [*METRICS, "a question", "texts/s in", "memory (own)", "disk"], rows)  # fmt: skip
 
 
@@ -130,7 +127,7 @@ def peer(
         if done.returncode != 0:
             sys.exit(f"{system} failed with exit code {done.returncode}, see above; it was run by {python}")
         reported = json.loads(done.stdout.splitlines()[-1])  # some print a greeting
-        return PeerOutcome(**reported, disk_bytes=size_of(folder))
+        return PeerOutcome(**reported, disk_bytes=disk_bytes(folder))
 
 
 def mnemod(conversations: Sequence[Any], puts: Sequence[PeerProbe], *, pooled: bool) -> PeerOutcome:
@@ -155,7 +152,7 @@ def mnemod(conversations: Sequence[Any], puts: Sequence[PeerProbe], *, pooled: b
                 took.append((time.perf_counter() - began) * 1000)
                 ranked.append([names[memory.id] for memory in answer.memories])
             memory = memory_of(client.status().pid)
-        return PeerOutcome(ranked, took, ingest, **memory, disk_bytes=size_of(folder))
+        return PeerOutcome(ranked, took, ingest, **memory, disk_bytes=disk_bytes(folder))
 
 
 def model_folder() -> Path:
@@ -166,11 +163,6 @@ def model_folder() -> Path:
     return models_folder(os.environ) / DEFAULT_EMBEDDING / manifest.files_folder
 
 
-def size_of(folder: Path) -> int:
-    """Bytes on the disk: a sparse file has less than its length."""
-    return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
-
-
 def can_be_alone() -> bool:
     if shutil.which(NO_NETWORK[0]) is None:
         return False
@@ -178,4 +170,4 @@ def can_be_alone() -> bool:
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

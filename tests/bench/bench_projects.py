@@ -8,7 +8,6 @@ were taken out of the documentation are asked from those namespaces too: what do
 from there as before.
 """
 
-import argparse
 import random
 import tempfile
 from collections import defaultdict
@@ -19,7 +18,7 @@ from mnemo_client.client import Client
 from mnemo_client.protocol.choices import Ranker
 from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import NewMemory
-from tests.bench import bench_documents
+from tests.bench import bench_documents, harness
 from tests.bench.tables import hits, rankers_named, show_hits
 from tests.support import recall_sets
 from tests.support.running_daemon import RunningDaemon, running
@@ -27,20 +26,14 @@ from tests.support.running_daemon import RunningDaemon, running
 TOP_K = 10
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--files", type=int, default=0, help="so many of the files, drawn by chance; 0: all")
-    parser.add_argument("--sentences", type=int, default=300, help="questions made of sentences, at most")
-    parser.add_argument("--rankers", default="auto,words,cosine", help="with commas between; all")
-    options = parser.parse_args()
+def main(folder: Path, *, files: int = 0, sentences: int = 300, rankers: str = "auto,words,cosine") -> None:
     chance = random.Random(bench_documents.SEED)
-    documents = list(bench_documents.sources(options.folder, options.files, chance))
-    sentences = bench_documents.take_sentences(documents, options.sentences, chance, [])
-    rankers = rankers_named(options.rankers)
+    documents = list(bench_documents.sources(folder, files, chance))
+    asked = bench_documents.take_sentences(documents, sentences, chance, [])
+    named = rankers_named(rankers)
     with tempfile.TemporaryDirectory() as scratch:
         notes = Path(scratch) / "notes"
-        bench_documents.write(documents, options.folder, notes)
+        bench_documents.write(documents, folder, notes)
         with running(Path(scratch) / "data") as daemon, daemon.client() as client:
             client.add_root(notes)
             bench_documents.wait_for_notes(client, len(documents))
@@ -48,16 +41,16 @@ def main() -> None:
             facts = recall_sets.project_facts()
             ids = remember(client, facts)
             daemon.wait_for_vectors(7200)
-            print(f"{len(facts)} facts beside {sum(map(len, chunks.values()))} passages of {options.folder.name}")
+            print(f"{len(facts)} facts beside {sum(map(len, chunks.values()))} passages of {folder.name}")
             questions = [(each.namespace, each.question, {ids[each.text]}) for each in facts]
-            show_hits("what was said in the project", ask_all(daemon, questions, rankers))
+            show_hits("what was said in the project", ask_all(daemon, questions, named))
             spaces = sorted({each.namespace for each in facts})
             from_there = [
                 (spaces[number % len(spaces)], place.text, bench_documents.right_of(place, chunks))
-                for number, place in enumerate(sentences)
+                for number, place in enumerate(asked)
             ]
             if from_there:
-                show_hits("sentence -> its paragraph, asked from a project", ask_all(daemon, from_there, rankers))
+                show_hits("sentence -> its paragraph, asked from a project", ask_all(daemon, from_there, named))
 
 
 def remember(client: Client, facts: Sequence[recall_sets.ProjectFact]) -> dict[str, str]:
@@ -84,4 +77,4 @@ def ask_all(
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

@@ -34,10 +34,9 @@ from pathlib import Path
 import numpy as np
 
 from mnemo_client.client import Client
-from mnemo_client.paths import models_folder
 from mnemo_client.protocol.choices import Ranker
-from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
+from tests.bench import harness
 from tests.bench.bench_documents import wait_for_notes
 from tests.bench.bench_socket import bare
 from tests.bench.filled import disk_bytes, filled, wait_for_views
@@ -209,7 +208,7 @@ def costs(daemon: RunningDaemon, scratch: Path, seconds: float) -> dict[str, flo
     found = idle(process.pid, seconds)
     with daemon.client().with_long_timeout() as client:
         status = client.status()
-        client.remove_root(root.id)
+        client.remove_root(id=root.id)
     print(f"\nIdle, quiet after {quiet:.0f} s: {found}", flush=True)
     return {
         "private memory, MB": status.memory_private_bytes / 1e6,
@@ -292,19 +291,14 @@ def main() -> None:
         parser.error("--fill is for what --keep keeps")
     options.clients = [int(count) for count in options.clients.split(",")]
     sizes = [int(size) for size in options.sizes.split(",")]
-    service = EmbeddingService(ModelCatalogue(models_folder(os.environ)))
-    service.refresh()
-    while service.current() is None:
-        time.sleep(0.05)
-    if options.llm:
-        for size in sizes:
-            measure_generation(size, options, service)
-        service.close()
-        return
-    grown = {size: measure(size, options, service) for size in sizes}
+    with harness.embedding_service() as service:
+        if options.llm:
+            for size in sizes:
+                measure_generation(size, options, service)
+            return
+        grown = {size: measure(size, options, service) for size in sizes}
     if not options.fill:
         show_growth(grown)
-    service.close()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ when nothing has changed since the last one, and right after a memory was stored
 same bytes.
 """
 
-import argparse
 import itertools
 import tempfile
 import time
@@ -19,6 +18,7 @@ from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError
 from mnemo_store.batches import batched
 from mnemo_store.records import Memory
+from tests.bench import harness
 from tests.bench.filled import POLL_SECONDS, stop_patiently
 from tests.bench.tables import percentiles, show
 from tests.bench.texts import texts
@@ -63,13 +63,9 @@ def wait_for_resume(client: Client) -> None:
             time.sleep(POLL_SECONDS)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", default="1000,10000,100000")
-    parser.add_argument("--rounds", type=int, default=50)
-    options = parser.parse_args()
+def main(*, sizes: tuple[int, ...] = (1000, 10_000, 100_000), rounds: int = 50) -> None:
     rows: dict[str, tuple[object, ...]] = {}
-    for size in map(int, options.sizes.split(",")):
+    for size in sizes:
         with tempfile.TemporaryDirectory(prefix="m") as scratch:
             daemon = RunningDaemon(Path(scratch) / "data", {"MNEMO_MODELS_FOLDER": f"{scratch}/models"})
             with opened(daemon.folder) as store:
@@ -80,12 +76,12 @@ def main() -> None:
                 wait_for_resume(client)
                 first = client.resume()
                 is_same = client.resume() == first
-                quiet = milliseconds(client, options.rounds, lambda _: None)
-                changed = milliseconds(client, options.rounds, lambda number: client.remember(f"The mast {number}."))
+                quiet = milliseconds(client, rounds, lambda _: None)
+                changed = milliseconds(client, rounds, lambda number: client.remember(f"The mast {number}."))
             stop_patiently(daemon)
         rows[f"{size:,}"] = percentiles(quiet), percentiles(changed), first.total_tokens, is_same
     show("GET /v1/resume", ("unchanged", "after a write", "tokens", "same bytes"), rows)
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

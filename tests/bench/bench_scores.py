@@ -7,23 +7,16 @@ unseen conversations, each in a namespace of its own. A row a bin: how many firs
 score, and the share that answers. The error is the mean distance of the two, of the first answers and of the first ten.
 """
 
-import argparse
-import os
 import random
-import tempfile
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 
-from mnemo_client.paths import models_folder
-from mnemo_daemon.models.catalogue import ModelCatalogue
-from mnemo_daemon.models.embedders.embedding import EmbeddingService
+from tests.bench import harness
 from tests.bench.quality import questions, remember, the_projects_own
 from tests.bench.tables import show
 from tests.support import recall_sets, small_store_recalls
-from tests.support.running_daemon import running
 from tests.support.small_store_recalls import ShownScores
 
 EDGES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0001)
@@ -31,22 +24,16 @@ TOP_K = 10
 SEED = 11
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--stores", type=int, default=300)
-    parser.add_argument("--questions", type=int, default=400, help="of the conversations, drawn by chance")
-    options = parser.parse_args()
-    embedding = EmbeddingService(ModelCatalogue(models_folder(os.environ)))
-    embedding.refresh()
-    show_bins("small stores", list(small_store_recalls.asked(options.stores, embedding)))
-    embedding.close()
-    show_bins("conversations", of_conversations(options.questions))
+def main(*, stores: int = 300, questions: int = 400) -> None:
+    with harness.embedding_service() as embedding:
+        show_bins("small stores", list(small_store_recalls.asked(stores, embedding)))
+    show_bins("conversations", of_conversations(questions))
 
 
 def of_conversations(count: int) -> list[ShownScores]:
     found = []
     conversations = recall_sets.conversations(recall_sets.UNSEEN)
-    with tempfile.TemporaryDirectory() as scratch, running(Path(scratch) / "data") as daemon, daemon.client() as client:
+    with harness.new_daemon() as (daemon, client):
         ids = {each.name: remember(client, each, each.name) for each in conversations}
         daemon.wait_for_vectors(7200)
         asked = questions(the_projects_own(), conversations, ids, pooled=False)
@@ -87,4 +74,4 @@ def show_bins(title: str, answers: Sequence[ShownScores]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

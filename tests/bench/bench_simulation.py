@@ -5,7 +5,6 @@ python -m tests.bench.bench_simulation --days              one day, the disk fai
 SEED=17 STEPS=23 python -m tests.bench.bench_simulation        one life again, told step by step
 """
 
-import argparse
 import contextlib
 import faulthandler
 import os
@@ -15,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
+from tests.bench import harness
 from tests.simulation.ledger import UndecidedWrite
 from tests.simulation.life import LifeFailure
 from tests.simulation.seeds import OPERATIONS, STEPS, live
@@ -24,22 +24,18 @@ FAILURES_SHOWN = 50
 LIFE_SECONDS_MAX = 60  # of a life that takes a third of one: after it, it hangs
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seeds", type=int, default=1000)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=int(os.environ.get("STEPS", STEPS)))
-    parser.add_argument("--without", default="", help="names of operations, with commas between")
-    parser.add_argument("--days", action="store_true")
-    chosen = parser.parse_args()
-    without = [name for name in chosen.without.split(",") if name]
-    if unknown := set(without) - {operation.name for operation in OPERATIONS}:
-        parser.error(f"there is no operation {unknown}")
-    if chosen.days:
+def main(
+    *, seeds: int = 1000, first: int = 0, steps: int = int(os.environ.get("STEPS", STEPS)), without: str = "",
+    days: bool = False,
+) -> int:  # fmt: skip
+    left_out = [name for name in without.split(",") if name]
+    if unknown := set(left_out) - {operation.name for operation in OPERATIONS}:
+        sys.exit(f"there is no operation {unknown}")
+    if days:
         return _days()
     if "SEED" in os.environ:
-        return _one(int(os.environ["SEED"]), chosen.steps, without)
-    return _many(range(chosen.first, chosen.first + chosen.seeds), chosen.steps, without)
+        return _one(int(os.environ["SEED"]), steps, left_out)
+    return _many(range(first, first + seeds), steps, left_out)
 
 
 @contextlib.contextmanager
@@ -118,4 +114,4 @@ def _days() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    harness.run(main)

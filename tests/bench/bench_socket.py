@@ -7,8 +7,6 @@ embedding, beside a bare vector and word search in one process; remember alone a
 answer; private memory after the start and after use; where the time goes.
 """
 
-import argparse
-import os
 import statistics
 import tempfile
 import threading
@@ -19,12 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from mnemo_client.paths import models_folder
 from mnemo_client.protocol.memories import NewMemory
-from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_store.indexes.lexical import LexicalFields, LexicalIndex
 from mnemo_store.indexes.vectors import VectorIndex
+from tests.bench import harness
 from tests.bench.texts import questions, texts
 from tests.support.running_daemon import RunningDaemon
 
@@ -171,19 +168,11 @@ def measure(size: int, queries: int, service: EmbeddingService) -> None:
         daemon.stop()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--sizes", default="1000,10000,100000")
-    parser.add_argument("--queries", type=int, default=320)
-    options = parser.parse_args()
-    service = EmbeddingService(ModelCatalogue(models_folder(os.environ)))
-    service.refresh()
-    while service.current() is None:
-        time.sleep(0.05)
-    for size in options.sizes.split(","):
-        measure(int(size), options.queries, service)
-    service.close()
+def main(*, sizes: tuple[int, ...] = (1000, 10_000, 100_000), queries: int = 320) -> None:
+    with harness.embedding_service() as service:
+        for size in sizes:
+            measure(size, queries, service)
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

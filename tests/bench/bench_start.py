@@ -8,7 +8,6 @@ beginning until the answer was read. `--profile` shows instead what opening the 
 function, without a daemon.
 """
 
-import argparse
 import cProfile
 import pstats
 import statistics
@@ -27,6 +26,7 @@ from mnemo_daemon.indexing.views import Views
 from mnemo_store.disk import Disk
 from mnemo_store.records import Memory, PutMemory, PutUsage, Usage
 from mnemo_store.store import Store, WriteResult
+from tests.bench import harness
 from tests.bench.bench_durability import DiskWithoutSync
 from tests.bench.idle import cpu_seconds
 from tests.bench.texts import texts
@@ -92,14 +92,13 @@ def told(name: str, starts: list[Start]) -> str:
     )
 
 
-def measure(folder: Path, options: argparse.Namespace) -> None:
-    models = str(options.models or folder / "models")
-    daemon = RunningDaemon(folder / "data", {"MNEMO_MODELS_FOLDER": models})
+def measure(folder: Path, starts: int, clients: int, models: Path | None) -> None:
+    daemon = RunningDaemon(folder / "data", {"MNEMO_MODELS_FOLDER": str(models or folder / "models")})
     clean, killed = [], []
-    for _ in range(options.starts):
+    for _ in range(starts):
         clean.append(start(daemon))
         daemon.stop()
-    for _ in range(options.starts):
+    for _ in range(starts):
         daemon.start()
         with daemon.client() as client:
             for number in range(BEHIND):
@@ -109,8 +108,8 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
         daemon.stop()
     print(told("after a clean end", clean))
     print(told(f"after a kill, {BEHIND} behind", killed))
-    if options.clients:
-        print(told(f"under {options.clients} clients", under_load(daemon, options.clients, options.starts)))
+    if clients:
+        print(told(f"under {clients} clients", under_load(daemon, clients, starts)))
 
 
 def under_load(daemon: RunningDaemon, clients: int, count: int) -> list[Start]:
@@ -161,22 +160,16 @@ def profile(folder: Path) -> None:
     pstats.Stats(profiler).sort_stats("cumulative").print_stats(35)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="What a start costs.")
-    parser.add_argument("--memories", type=int, default=10_000)
-    parser.add_argument("--starts", type=int, default=5)
-    parser.add_argument("--clients", type=int, default=10, help="that write and recall while it is killed and starts")
-    parser.add_argument("--models", type=Path, help="the folder of the models; without it there is none")
-    parser.add_argument("--profile", action="store_true", help="profile opening the store and the views")
-    options = parser.parse_args()
+def main(
+    *, memories: int = 10_000, starts: int = 5, clients: int = 10, models: Path | None = None, profile_: bool = False
+) -> None:
     with tempfile.TemporaryDirectory(prefix="m") as scratch:
-        fill(Path(scratch) / "data", options.memories)
-        if options.profile:
+        fill(Path(scratch) / "data", memories)
+        if profile_:
             profile(Path(scratch))
         else:
-            measure(Path(scratch), options)
-    return 0
+            measure(Path(scratch), starts, clients, models)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    harness.run(main)

@@ -8,10 +8,8 @@ many new memories and recalls, the median is shown; the last column is the expon
 1 is linear, 2 is quadratic.
 """
 
-import argparse
 import math
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,6 +27,7 @@ from mnemo_daemon.settings import LifecycleSettings
 from mnemo_store.record_texts import text_hash
 from mnemo_store.records import KINDS, Change, Memory, PutMemory, PutUsage, Usage
 from mnemo_store.store import TextVectors, WriteResult
+from tests.bench import harness
 from tests.bench.bench_durability import DiskWithoutSync
 from tests.bench.tables import show
 from tests.simulation.embedders import SimulatedCatalogue
@@ -221,23 +220,16 @@ def _exponents(rows: Iterable[Sequence[float]], sizes: Sequence[int]) -> Iterato
         yield f"{grown:.2f}" if large >= 20 else "-"  # below it the clock says little
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--sizes", default="1000,10000,100000")
-    parser.add_argument("--cycles", type=int, default=5)
-    parser.add_argument("--new", type=int, default=50)
-    options = parser.parse_args()
-    sizes = [int(each) for each in options.sizes.split(",")]
-    found = [measure(size, options.cycles, options.new) for size in sizes]
-    for title, which in (("the first cycle", 0), (f"a cycle after {options.new} new memories, median", 1)):
+def main(*, sizes: tuple[int, ...] = (1000, 10_000, 100_000), cycles: int = 5, new: int = 50) -> None:
+    found = [measure(size, cycles, new) for size in sizes]
+    for title, which in (("the first cycle", 0), (f"a cycle after {new} new memories, median", 1)):
         names = found[-1][which]
         rows = {name: [each[which].get(name, 0.0) for each in found] for name in names}
         growth = list(_exponents(rows.values(), sizes)) if len(sizes) > 1 else [""] * len(rows)
         show(f"Milliseconds of {title}", [*(f"{size:,}" for size in sizes), "growth"],
              {name: [*(f"{value:.0f}" for value in row), grown]
               for (name, row), grown in zip(rows.items(), growth, strict=True)})  # fmt: skip
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    harness.run(main)

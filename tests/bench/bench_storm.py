@@ -6,10 +6,8 @@ After each kill, and at the end, every word that was acknowledged is found by a 
 `check` is clean. With the embedding model where `make models` has put it.
 """
 
-import argparse
 import contextlib
 import random
-import sys
 import tempfile
 import threading
 import time
@@ -18,6 +16,7 @@ from pathlib import Path
 
 from mnemo_client.client import Client
 from mnemo_client.errors import InterruptedAnswerError, RefusalError, UnreachableError
+from tests.bench import harness
 from tests.support.running_daemon import RunningDaemon
 
 ALIVE_SECONDS = (10.0, 40.0)  # from a start to its kill
@@ -77,23 +76,18 @@ def faults(daemon: RunningDaemon, clients: list[StormClient]) -> list[str]:
     return found
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--clients", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=1)
-    chosen = parser.parse_args()
-    chance = random.Random(chosen.seed)
-    clients = [StormClient(f"c{number}", random.Random(chance.random())) for number in range(chosen.clients)]
+def main(*, minutes: float = 10.0, clients: int = 20, seed: int = 1) -> int:
+    chance = random.Random(seed)
+    storm = [StormClient(f"c{number}", random.Random(chance.random())) for number in range(clients)]
     wrong: list[str] = []
     kills = 0
     with tempfile.TemporaryDirectory(prefix="m") as folder:
         daemon = RunningDaemon(Path(folder))
         daemon.start()
-        until = time.monotonic() + 60 * chosen.minutes
+        until = time.monotonic() + 60 * minutes
         while time.monotonic() < until:
             is_over = threading.Event()
-            threads = [threading.Thread(target=each.work, args=(daemon, is_over)) for each in clients]
+            threads = [threading.Thread(target=each.work, args=(daemon, is_over)) for each in storm]
             threads.append(threading.Thread(target=run_cycles, args=(daemon, is_over)))
             for thread in threads:
                 thread.start()
@@ -104,9 +98,9 @@ def main() -> int:
                 thread.join()
             kills += 1
             daemon.start()
-            wrong += (found := faults(daemon, clients))
-            print(f"{kills} kills, {sum(each.count for each in clients)} remembered, "
-                  f"{sum(len(each.erased) for each in clients)} erased, {len(found)} faults", flush=True)  # fmt: skip
+            wrong += (found := faults(daemon, storm))
+            print(f"{kills} kills, {sum(each.count for each in storm)} remembered, "
+                  f"{sum(len(each.erased) for each in storm)} erased, {len(found)} faults", flush=True)  # fmt: skip
         daemon.stop()
         if "Traceback" in (log := daemon.log.read_text()):
             wrong.append(log[log.index("Traceback") :][:2000])
@@ -116,4 +110,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    harness.run(main)

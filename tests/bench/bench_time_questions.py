@@ -1,6 +1,6 @@
 """Questions that name a time, asked of a diary. SPEC 7.5a
 
-    python -m tests.bench.bench_time_questions FOLDER [--only memories|notes] [--show] [--off]
+    python -m tests.bench.bench_time_questions FOLDER [--only memories,notes] [--show] [--off]
 
 FOLDER holds diary.jsonl ({"id", "at", "text"}; `at` null: a fact of no day) and time_questions.jsonl ({"id",
 "question", "asked_at", "shape", "from", "until", "only_time", "evidence"}; `from` and `until` are the first and the
@@ -9,15 +9,13 @@ facts. A hit is right where it is evidence, or, of a question for an interval, w
 --show prints what went wrong, --off asks with `time: off`.
 """
 
-import argparse
 import datetime as dt
-import json
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec import UNSET
 
@@ -25,6 +23,9 @@ from mnemo_client.client import Client
 from mnemo_client.protocol.choices import TimeReading
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.retrieval import RecallAnswer, RecalledMemory
+from tests.bench import harness
+from tests.bench.bench_answers import lines
+from tests.bench.bench_documents import wait_for_notes
 from tests.bench.tables import share, show
 from tests.support.running_daemon import running
 
@@ -58,10 +59,6 @@ class TimedAnswer(NamedTuple):
     is_read: bool
     answer: RecallAnswer
     took_ms: float
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
 def questions_of(folder: Path) -> list[AskedTime]:
@@ -102,16 +99,6 @@ def write_notes(folder: Path, diary: Sequence[Mapping[str, str]]) -> None:
 
 def _passage(entry: Mapping[str, str]) -> str:
     return f"## {entry['at'][11:16]}\n\n{entry['text']}" if entry["at"] else entry["text"]
-
-
-def wait_for_notes(client: Client, files: int) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < deadline:
-        (root,) = client.notes_status().roots
-        if root.files >= files and not root.waiting:
-            return
-        time.sleep(0.2)
-    raise SystemExit("the notes are not read")
 
 
 class DiaryJudge:
@@ -214,19 +201,13 @@ def show_faults(found: Sequence[TimedAnswer]) -> None:
             print(f"   {hit.score:.2f} {local_day(hit.event_at)} {hit.kind} {hit.content[:100]!r}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", choices=("memories", "notes"), help="not both forms of the diary")
-    parser.add_argument("--show", action="store_true", help="print the questions that went wrong")
-    parser.add_argument("--off", action="store_true", help="ask with `time: off`")
-    options = parser.parse_args()
-    diary, asked = lines(options.folder / "diary.jsonl"), questions_of(options.folder)
+def main(
+    folder: Path, *, only: tuple[str, ...] = ("memories", "notes"), show_: bool = False, off: bool = False
+) -> None:
+    diary, asked = lines(folder / "diary.jsonl"), questions_of(folder)
     first_day = min(day_of(each) for each in diary if each["at"])
-    reading: TimeReading = "off" if options.off else "auto"
-    for form in ("memories", "notes"):
-        if options.only not in (None, form):
-            continue
+    reading: TimeReading = "off" if off else "auto"
+    for form in only:
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch)
             with running(folder / "data", LANGUAGE_MODEL_OFF) as daemon, daemon.client() as client:
@@ -240,9 +221,9 @@ def main() -> None:
                 daemon.wait_for_vectors(WAIT_SECONDS)
                 found = ask_all(client, asked, judge, first_day, reading)
         report(f"As {form}, {len(asked)} questions, % [95% interval]", found)
-        if options.show:
+        if show_:
             show_faults(found)
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

@@ -12,9 +12,7 @@ Coherence is the mean cosine of two members of a leaf, less that of two memories
 simplified one, by centroids. Of the changes, half are memories that go, half are new ones.
 """
 
-import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -29,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_client.bench.datasets import load
-from mnemo_client.paths import models_folder
 from mnemo_core.documents.chunking import split_blocks
 from mnemo_core.documents.markup import parse, suffix_of
 from mnemo_core.knowledge.clusters import Labels, centroids
@@ -37,10 +34,10 @@ from mnemo_core.knowledge.topic_names import TermStatistics, telling_words
 from mnemo_core.knowledge.topic_tree import Shape, compare, grow
 from mnemo_core.similarity.thresholds import of_model
 from mnemo_daemon.knowledge.topic_builder import CHANGES_MAX, SAMPLES, closeness_to
-from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_daemon.models.embedders.embedder import Embedder
-from mnemo_daemon.models.embedders.embedding import load_embedder
 from mnemo_store.indexes.tokenizer import Tokenizer
+from tests.bench import harness
 from tests.bench.bench_documents import FILE_BYTES_MAX
 
 SEED = 13
@@ -69,34 +66,29 @@ print(json.dumps(time.perf_counter() - began))
 """
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("docs", type=Path)
-    parser.add_argument("--sizes", default="1000,10000,100000")
-    parser.add_argument("--names", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=SEED, help="of the texts that are drawn, and the topics shown")
-    parser.add_argument("--python", type=Path, help="one that has scikit-learn")
-    options = parser.parse_args()
-    said = [turn for conversation in load(options.data) for turn in conversation.turns]
+def main(
+    data: Path, docs: Path, *, sizes: tuple[int, ...] = (1000, 10_000, 100_000), names: int = 20, seed: int = SEED,
+    python: Path | None = None,
+) -> None:  # fmt: skip
+    said = [turn for conversation in load(data) for turn in conversation.turns]
     turns, speakers = [turn.text for turn in said], {turn.speaker for turn in said}
-    chunks = chunks_of(options.docs)
+    chunks = chunks_of(docs)
     print(f"{len(turns)} turns, {len(chunks)} chunks")
     vectors = embed([*turns, *chunks])
     sets = {"turns": (turns, vectors[: len(turns)]), "documents": (chunks, vectors[len(turns) :])}
-    chance = np.random.default_rng(options.seed)
-    for size in map(int, options.sizes.split(",")):
+    chance = np.random.default_rng(seed)
+    for size in sizes:
         for name, (texts, rows) in sets.items():
             if size <= len(texts):
                 drawn = np.sort(chance.permutation(len(texts))[:size])
-                measure(f"{name} {size:,}", rows[drawn], options.python, chance)
-                if size == min(map(int, options.sizes.split(","))):
-                    show_names([texts[place] for place in drawn], rows[drawn], speakers, options.names, chance)
+                measure(f"{name} {size:,}", rows[drawn], python, chance)
+                if size == min(sizes):
+                    show_names([texts[place] for place in drawn], rows[drawn], speakers, names, chance)
         if size > max(len(texts) for texts, _ in sets.values()):
             made = varied(vectors, size - len(vectors), chance)
             mixed = np.concatenate([vectors, made])[:size]
             measure(f"both {min(size, len(vectors)):,} and {len(made):,} variations",
-                    mixed[chance.permutation(len(mixed))], options.python, chance)  # fmt: skip
+                    mixed[chance.permutation(len(mixed))], python, chance)  # fmt: skip
 
 
 def chunks_of(folder: Path) -> list[str]:
@@ -119,9 +111,7 @@ def embed(texts: Sequence[str]) -> Halves:
 
 @cache
 def embedder() -> Embedder:
-    manifest = ModelCatalogue(models_folder(os.environ)).installed(DEFAULT_EMBEDDING)
-    assert manifest is not None, "make models"
-    return load_embedder(manifest, late=False)
+    return harness.default_embedder(late=False)
 
 
 def varied(vectors: Halves, count: int, chance: np.random.Generator) -> Halves:
@@ -246,4 +236,4 @@ def timed(steps: Generator[None, None, T]) -> tuple[T, float, float]:
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

@@ -13,13 +13,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.bench import harness
 from tests.support.running_daemon import running
 from tests.support.transcript_files import write_history
 
-SESSIONS, TURNS = 200, 100
 
-
-def main(sessions: int, turns: int) -> None:
+def main(sessions: int = 200, turns: int = 100) -> None:
     with tempfile.TemporaryDirectory(prefix="mnemo-bench-") as scratch:
         folder = Path(scratch) / "projects"
         size = write_history(folder, sessions, turns)
@@ -44,4 +43,4 @@ def main(sessions: int, turns: int) -> None:
 
 
 if __name__ == "__main__":
-    main(*(map(int, sys.argv[1:3]) if len(sys.argv) > 2 else (SESSIONS, TURNS)))
+    harness.run(main)

@@ -30,16 +30,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_client.paths import models_folder
-from mnemo_daemon.models.catalogue import ModelCatalogue
-from mnemo_daemon.models.embedders.embedding import load_embedder
 from mnemo_store.disk import Disk
 from mnemo_store.indexes import vectors as vectors_module
 from mnemo_store.indexes.vectors import VectorIndex
+from tests.bench import harness
 
 DIMENSIONS = 384
 QUERIES = 200
-MODEL = "all-MiniLM-L6-v2"
 WIDTHS = (100, 200, 400, 700, 1_000, 1_600)
 EMBEDDED_TOGETHER = 2_000
 
@@ -218,7 +215,7 @@ def embedded(path: Path, *, are_questions: bool) -> NDArray[np.float16]:
     known = path.with_suffix(".npy")
     if not known.exists():
         texts = path.read_text(encoding="utf-8").splitlines()
-        embedder = load_embedder(ModelCatalogue(models_folder(os.environ)).require_installed(MODEL), late=False)
+        embedder = harness.default_embedder(late=False)
         if are_questions:
             rows = [embedder.encode_query(text) for text in texts]
         else:

@@ -9,7 +9,6 @@ the real embedding model and without a language model, and its jobs run between 
 wrong, which nobody does with a held-out file.
 """
 
-import argparse
 import random
 import tempfile
 from collections import Counter
@@ -18,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.bench import harness
 from tests.bench.bench_day import ModelWorld
 from tests.bench.bench_month import MonthClock, rows_of, words_of
 from tests.bench.tables import show
@@ -51,14 +51,10 @@ def verdict(asked: AskedLine, answer: dict[str, Any]) -> str:
     return "right" if is_met and not any(word in first for word in asked.never) else "wrong"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--show", action="store_true", help="print the questions that went wrong")
-    options = parser.parse_args()
-    rows, found = rows_of(options.file), Counter[str]()
+def main(file: Path, *, show_: bool = False) -> None:
+    rows, found = rows_of(file), Counter[str]()
     with tempfile.TemporaryDirectory(dir=place_for_worlds()) as scratch:
-        world = ModelWorld(Path(scratch), random.Random(options.file.stem))
+        world = ModelWorld(Path(scratch), random.Random(file.stem))
         world.map_bytes = 1 << 30
         with in_simulated_time(world.clock):
             world.begin_at(datetime.fromisoformat(rows[0][0]).replace(tzinfo=UTC))
@@ -76,7 +72,7 @@ def main() -> None:
                 said = world.ask("POST", "/v1/ask", {"question": asked.text}, entry_point="cli").value
                 outcome = verdict(asked, said)
                 found[outcome] += 1
-                if options.show and outcome in ("wrong", "refused", "made up"):
+                if show_ and outcome in ("wrong", "refused", "made up"):
                     print(
                         f"{outcome}: [{cells[0]}] {asked.text} {asked.must} {asked.never}\n    {said['answer']!r:.300}"
                     )
@@ -85,4 +81,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

@@ -132,7 +132,7 @@ def made_vectors(memories: Sequence[Memory], embedder: Embedder, drawn: np.rando
     ]
     late = embedder.late
     if late is not None:
-        codes = drawn.integers(-127, 128, (len(memories), MADE_TOKENS, late.dimensions), np.int8)
+        codes = drawn.integers(-127, 128, (len(memories), MADE_TOKENS, late.stored_width), np.int8)
         found += [TextVectors(late.space, digest, row) for digest, row in zip(digests, codes, strict=True)]
     return found
 

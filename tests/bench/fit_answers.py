@@ -7,7 +7,6 @@ Every source is stored and its questions are recalled. The quote of the first hi
 answer or, in beliefs and conversations, is of a text that answers. `bench_answers` measures the whole of `ask`.
 """
 
-import argparse
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,11 +18,11 @@ from numpy.typing import NDArray
 from mnemo_client.client import Client
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.retrieval import RecalledMemory
-from mnemo_core.llm.questions.question_answer import best_sentence, quote_answer, quoted_text, unmet_by_sources
+from mnemo_core.llm.question_answer import best_sentence, quote_answer, quoted_text, unmet_by_sources
 from mnemo_core.llm.tasks import RecalledSource, TaskInputs
 from mnemo_core.retrieval.answer_judge import CLIPPED, HITS_MAX, AnswerCandidate, AnswerJudge, answer_features
 from mnemo_daemon.assistance.question_answering import ANSWER_WEIGHTS
-from tests.bench import quality
+from tests.bench import harness, quality
 from tests.bench.bench_answers import LANGUAGE_MODEL_OFF, WAIT_SECONDS, lines, store
 from tests.bench.fit_changes import as_json
 from tests.bench.tables import show
@@ -182,10 +181,7 @@ def _short(value: float) -> float:
     return float(f"{value:.3g}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="write the weights")
-    options = parser.parse_args()
+def main(*, write: bool = False) -> None:
     questions = all_judged()
     names = [*dict.fromkeys(each.source for each in questions)]
     judges = {name: AnswerJudge(fitted([each for each in questions if each.source != name])) for name in names}
@@ -201,9 +197,9 @@ def main() -> None:
             rows[title] = [str(right), str(wrong), str(len(shown) - right - wrong)]
         answered = sum(each.has_answer for each, _ in some)
         show(f"{kind}: {len(some)} questions, {answered} with an answer", ("right", "wrong", "made up"), rows)
-    if options.write:
+    if write:
         ANSWER_WEIGHTS.write_text(as_json(fitted(questions)), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

@@ -11,7 +11,6 @@ fit takes for changes are left out, since some are. Turns of conversations are p
 these, one of twelve was taken for a later value of another.
 """
 
-import argparse
 import base64
 import collections
 import json
@@ -19,7 +18,7 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,6 +42,7 @@ from mnemo_core.text.statement_reading import FILLER, read_statement
 from mnemo_daemon.ingest.neighbour_search import CHANGE_WEIGHTS
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
+from tests.bench import harness
 from tests.support import recall_sets
 
 LABELLED = Path(__file__).parents[1] / "fixtures" / "readings"
@@ -418,19 +418,14 @@ def as_json(weights: dict[str, Any]) -> str:
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def main(arguments: Iterable[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="write the weights")
-    parser.add_argument("--judge", type=Path, metavar="FOLDER", help="measure the weights in use on a half")
-    parser.add_argument("--show", action="store_true", help="with --judge: the pairs that are wrong")
-    options = parser.parse_args(None if arguments is None else list(arguments))
+def main(*, write: bool = False, judge: Path | None = None, show: bool = False) -> None:
     vectors = TextVectorCache()
-    if options.judge:
-        measure(options.judge, vectors, shows=options.show)
+    if judge:
+        measure(judge, vectors, shows=show)
     else:
-        fit(vectors, writes=options.write)
+        fit(vectors, writes=write)
     vectors.close()
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

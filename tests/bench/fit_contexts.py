@@ -3,7 +3,7 @@
     python -m tests.bench.fit_contexts
 
 Each life of `tests/fixtures/readings` is stored, and asked its questions and some of `unrelated_prompts.txt`, a quarter
-of which are German. Prints the weights for `mnemo_core/retrieval/prompt_relevance.py`, and of each life what the judge
+of which are German. Prints the weights for `mnemo_core/retrieval/abstention.py`, and of each life what the judge
 says that was fitted to the others. `bench_month` measures whole contexts.
 """
 
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core.retrieval.prompt_relevance import BEARING_MIN, PromptSigns, signs_of
+from mnemo_core.retrieval.abstention import BEARING_MIN, PromptSigns, signs_of
 from mnemo_daemon.retrieval.question import Question
 from mnemo_store.indexes.attributes import MemoryFilter
 from tests.bench.bench_answers import lines

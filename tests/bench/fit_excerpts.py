@@ -5,7 +5,6 @@ one sentence with the most words of the question), by words and kind of answer a
 weights on the even lines of both sets.
 """
 
-import argparse
 import os
 import time
 from collections.abc import Sequence
@@ -14,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_client.paths import models_folder
-from mnemo_core.retrieval import excerpts, snippets
+from mnemo_core.retrieval import excerpts
 from mnemo_core.retrieval.excerpts import TokenRows
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import load_embedder
 from mnemo_daemon.settings import Numerics
+from tests.bench import harness
 from tests.support.labelled_passages import TERMS, LabelledPassage, made, notes, shown, token_rows
 
 STEPS, RATE, DECAY = 4000, 0.3, 0.3
@@ -34,7 +34,7 @@ def examples(items: Sequence[LabelledPassage], rows: Sequence[TokenRows | None])
     found: Examples = []
     for item, own in zip(items, rows, strict=True):
         text = item.text
-        places = [(a, b) for a, b in snippets.sentence_spans(text) if not snippets.is_markup(text[a:b])]
+        places = [(a, b) for a, b in excerpts.sentence_spans(text) if not excerpts.is_markup(text[a:b])]
         is_right = np.array([item.is_in(text[a:b]) for a, b in places])
         if is_right.any():
             marks = TERMS.highlight_spans(text, item.question)
@@ -56,10 +56,7 @@ def fit(table: Examples) -> NDArray[np.float64]:
     return weights * SCALES
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--fit", action="store_true")
-    arguments = parser.parse_args()
+def main(*, fit_: bool = False) -> None:
     manifest = ModelCatalogue(models_folder(os.environ)).installed(DEFAULT_EMBEDDING)
     assert manifest is not None, "install the embedding model first"
     tuning: Examples = []
@@ -85,14 +82,14 @@ def main() -> None:
                     f"before {counts[0]}, by words {counts[1]}, now {counts[2]}"
                 )
             print(f"{numerics} {name}: {took:.2f} ms of CPU each")
-    if arguments.fit:
+    if fit_:
         print("weights", fit(tuning).round(2))
 
 
 def _by_most_words(item: LabelledPassage) -> str:
-    start, end = snippets.best_sentence(item.text, TERMS.highlight_spans(item.text, item.question))
+    start, end = excerpts.best_sentence(item.text, TERMS.highlight_spans(item.text, item.question))
     return item.text[start:end]
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

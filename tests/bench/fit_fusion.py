@@ -13,7 +13,6 @@ Each fold leaves some sets out, and is measured on these. `--write` replaces the
 stores in a folder, for the next time. Nothing but the project's texts is read.
 """
 
-import argparse
 import importlib
 import json
 import os
@@ -36,6 +35,7 @@ from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.candidates.learned_ranking import WEIGHTS_FILE
 from mnemo_daemon.retrieval.question import Question
 from mnemo_store.indexes.attributes import MemoryFilter
+from tests.bench import harness
 from tests.support import recall_sets
 from tests.support.running_daemon import RunningDaemon, running
 from tests.support.store_services import StoreServices, services_in
@@ -331,19 +331,14 @@ def loaded() -> EmbeddingService:
     return embedding
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="replace the shipped weights")
-    parser.add_argument("--folds", type=int, default=6)
-    parser.add_argument("--keep", type=Path, help="a folder for the stores")
-    options = parser.parse_args()
+def main(*, write: bool = False, folds: int = 6, keep: Path | None = None) -> None:
     with tempfile.TemporaryDirectory() as scratch:
-        names, found = own_examples(options.keep or Path(scratch), loaded())
+        names, found = own_examples(keep or Path(scratch), loaded())
         sets = sorted({each.asked.name for each in found})
         shipped = LearnedRanker.read(json.loads(WEIGHTS_FILE.read_text()))
         held: dict[str, list[list[float]]] = {}
-        for fold in range(options.folds):
-            out = set(sets[fold :: options.folds])
+        for fold in range(folds):
+            out = set(sets[fold::folds])
             fitted = fit(names, [each for each in found if each.asked.name not in out])
             for each in found:
                 if each.asked.name in out:
@@ -355,10 +350,10 @@ def main() -> None:
                 in_use.setdefault(each.asked.group, []).append(scores(each, order(names, shipped, each)))
         if in_use:
             show("shipped weights", in_use)
-        if options.write:
+        if write:
             WEIGHTS_FILE.write_text(written(fit(names, found)))
             print(f"wrote {WEIGHTS_FILE.name}")
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

@@ -5,7 +5,6 @@ python -m tests.bench.fit_kinds --write        # and write the weights, fitted t
 python -m tests.bench.fit_kinds --judge FOLDER # what ingestion gives with the weights in use, on a half
 """
 
-import argparse
 import base64
 import json
 import textwrap
@@ -19,6 +18,7 @@ import numpy as np
 from mnemo_core.ingest.classification import classify
 from mnemo_core.ingest.statement_kind import KINDS, ROWS, feature_row, kind_features, statement_kind
 from mnemo_core.text import lexicon
+from tests.bench import harness
 
 LABELLED = Path(__file__).parents[1] / "fixtures" / "readings"
 WEIGHTS = Path(lexicon.__file__).with_name("kinds.txt")
@@ -92,22 +92,18 @@ def measure(folder: Path) -> None:
             print(f"  {count} {kind} as {found}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="write the weights")
-    parser.add_argument("--judge", type=Path, metavar="FOLDER", help="measure the weights in use on a half")
-    options = parser.parse_args()
-    if options.judge:
-        measure(options.judge)
+def main(*, write: bool = False, judge: Path | None = None) -> None:
+    if judge:
+        measure(judge)
         return
     rows, tuning = labelled(LABELLED / "kinds.jsonl"), labelled(LABELLED / "tuning" / "sentences.jsonl")
     found = fitted(rows).predict(table_of([text for text, _ in tuning]))
     right = sum(KINDS[each] == kind for each, (_, kind) in zip(found, tuning, strict=True))
     print(f"tuning half: {right} of {len(tuning)}")
-    if options.write:
+    if write:
         model = fitted([*rows, *tuning])
         write_weights(WEIGHTS, HEAD, model.coef_.T, model.intercept_)
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

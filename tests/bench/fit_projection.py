@@ -9,7 +9,6 @@ the shipped projection and the codebook of its rows; the same model on the same 
 sentence vectors, nothing around it.
 """
 
-import argparse
 import math
 import os
 from collections import Counter
@@ -27,6 +26,7 @@ from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, Mod
 from mnemo_daemon.models.embedders import token_rows
 from mnemo_daemon.models.embedders.embedding import GraphEmbedder
 from mnemo_daemon.models.embedders.token_rows import ENTRIES, Codebook, Projection, part_widths
+from tests.bench import harness
 from tests.bench.tables import show
 from tests.support import recall_sets
 
@@ -195,25 +195,19 @@ def compare(embedder: Hidden, widths: Sequence[int]) -> None:
     show("Late interaction alone", ("R@1", "R@10", "in one store, R@1", "R@10", "bytes a turn"), rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="replace the shipped projection")
-    parser.add_argument("--codebook", action="store_true", help="with --write: the projection stays as it is")
-    parser.add_argument("--dimensions", type=int, default=64)
-    parser.add_argument("--compare", action="store_true", help="measure several widths")
-    asked = parser.parse_args()
+def main(*, write: bool = False, codebook: bool = False, dimensions: int = 64, compare_: bool = False) -> None:
     manifest = ModelCatalogue(models_folder(os.environ)).installed(DEFAULT_EMBEDDING)
     if manifest is None:
         raise SystemExit(f"{DEFAULT_EMBEDDING} is not installed: `mnemo models pull`")
     embedder = Hidden(manifest)
-    if asked.compare:
+    if compare_:
         compare(embedder, WIDTHS)
-    if asked.write:
+    if write:
         name = token_rows.PROJECTIONS[manifest.weights_sha256]
-        matrix = np.load(FOLDER / f"{name}.npy") if asked.codebook else fit(embedder, asked.dimensions)
+        matrix = np.load(FOLDER / f"{name}.npy") if codebook else fit(embedder, dimensions)
         np.save(FOLDER / f"{name}.npy", matrix)
         np.save(FOLDER / f"{name}.codebook.npy", fit_codebook(embedder, matrix))
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

@@ -7,9 +7,7 @@ python -m tests.bench.fit_roles --judge FILE   # the weights in use on the lines
 Each text is fitted with its vector and without, so that the words alone decide where there is none.
 """
 
-import argparse
 import json
-import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,10 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_client.paths import models_folder
 from mnemo_core.ingest.memory_role import ROLE_ROWS, ROLES, read_role, role_signs
-from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
-from mnemo_daemon.models.embedders.embedding import load_embedder
+from tests.bench import harness
 from tests.bench.fit_kinds import LABELLED, WEIGHTS, table_of, write_weights
 
 FOLDS = 5
@@ -40,7 +36,7 @@ def labelled() -> list[Row]:
 
 def vectors_of(texts: Sequence[str]) -> list[Floats]:
     """The first vector of each text, by the installed default model."""
-    embedder = load_embedder(ModelCatalogue(models_folder(os.environ)).require_installed(DEFAULT_EMBEDDING))
+    embedder = harness.default_embedder()
     found: list[Floats] = []
     for start in range(0, len(texts), BATCH):
         found += [
@@ -75,13 +71,9 @@ def report(pairs: Sequence[tuple[str, str]]) -> None:
         print(f"  {role}: {both} of {there}, {both} of {found} found; {wrong}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="write the weights")
-    parser.add_argument("--judge", type=Path, metavar="FILE", help="measure the weights in use on a life")
-    options = parser.parse_args()
-    if options.judge:
-        lines = [line.split("\t") for line in options.judge.read_text(encoding="utf-8").splitlines() if line.strip()]
+def main(*, write: bool = False, judge: Path | None = None) -> None:
+    if judge:
+        lines = [line.split("\t") for line in judge.read_text(encoding="utf-8").splitlines() if line.strip()]
         vectors = vectors_of([line[-1] for line in lines])
         report([(line[-2], read_role(line[-1], each).name) for line, each in zip(lines, vectors, strict=True)])
         return
@@ -100,11 +92,11 @@ def main() -> None:
         bare += sum(rows[at][1] == ROLES[each] for at, each in zip(held, found, strict=True))
     report(pairs)
     print(f"without vectors {bare}")
-    if options.write:
+    if write:
         model = fitted(rows, vectors)
         words, signs = model.coef_.T[:ROLE_ROWS], model.coef_.T[ROLE_ROWS:].astype(np.float16)
         write_weights(WEIGHTS.with_name("roles.txt"), HEAD, words, model.intercept_, signs=signs)
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

@@ -12,7 +12,6 @@ questions, 95%.
 which know none of them. With --own once more, fitted on the project's own sets too.
 """
 
-import argparse
 import importlib.util
 import json
 import math
@@ -31,7 +30,7 @@ import numpy as np
 from mnemo_client.client import Client
 from mnemo_client.protocol.choices import Mode, Ranker
 from mnemo_client.protocol.memories import NewMemory
-from tests.bench import left_out
+from tests.bench import harness, left_out
 from tests.bench.distractors import Distractor, distractors
 from tests.bench.fit_fusion import FittedQuestion
 from tests.bench.tables import RANKERS, difference, fell_back, percentiles, share, show
@@ -44,8 +43,6 @@ KS = (1, 5, 10, 25, 50)
 METRICS = ("R@1", "R@5", "R@10", "R@50", "all@10", "nDCG@10")
 POOL = "all"  # the namespace of all conversations
 SEED = 7
-OWN_HELP = "with --leave-one-out: on the project's own sets too; a folder for their stores, as of fit_fusion --keep"
-TEXTS_HELP = "a folder they are from; again for more folders; without one, docstrings of Python's library"
 
 
 class QualityProbe(NamedTuple):
@@ -301,50 +298,37 @@ def dump(file: TextIO, found: dict[str, list[WayResult]]) -> None:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
-def options_given() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?", help="of the benchmark; without it the project's own texts")
-    parser.add_argument("--rankers", "--ranker", default="all", help="with commas between; all")
-    parser.add_argument("--pooled", action="store_true", help="all conversations in one namespace")
-    parser.add_argument("--distractors", type=int, default=0, help="this many other texts beside each conversation")
-    parser.add_argument("--texts", type=Path, action="append", default=[], help=TEXTS_HELP)
-    parser.add_argument("--leave-one-out", action="store_true", help="also auto fitted on the other conversations")
-    parser.add_argument("--own", type=Path, help=OWN_HELP)
-    parser.add_argument("--block", action="store_true", help="also what is handed over within 2,000 tokens")
-    parser.add_argument("--dump", type=Path, help="a file for the results of each question, as JSON lines")
-    parser.add_argument("--questions", type=int, default=0, help="so many of them, drawn by chance")
-    parser.add_argument("--conversations", type=int, default=0, help="the first so many alone")
-    return parser.parse_args()
-
-
-def main() -> None:
-    options = options_given()
-    ways = ways_named(options.rankers)
-    benchmark: ModuleType | Any = load_benchmark(options.folder) if options.folder else the_projects_own()
-    conversations = benchmark.conversations()[: options.conversations or None]
-    neighbour = distractors(options.distractors, options.texts) if options.distractors else []
+def main(
+    folder: Path | None = None, *, rankers: str = "all", pooled: bool = False, distractors_: int = 0,
+    texts: tuple[Path, ...] = (), leave_one_out: bool = False, own: Path | None = None, block: bool = False,
+    dump_: Path | None = None, questions_: int = 0, conversations_: int = 0,
+) -> None:  # fmt: skip
+    ways = ways_named(rankers)
+    benchmark: ModuleType | Any = load_benchmark(folder) if folder else the_projects_own()
+    conversations = benchmark.conversations()[: conversations_ or None]
+    neighbour = distractors(distractors_, texts) if distractors_ else []
     with tempfile.TemporaryDirectory() as scratch:
         data = Path(scratch) / "data"
         with running(data) as daemon, daemon.client() as client:
-            ids = {each.name: remember(client, each, POOL if options.pooled else each.name) for each in conversations}
+            ids = {each.name: remember(client, each, POOL if pooled else each.name) for each in conversations}
             times = [turn.at for each in conversations for turn in each.turns]
             distract(client, neighbour, min(times), max(times))
             daemon.wait_for_vectors(7200)
-            every = questions(benchmark, conversations, ids, options.pooled)
-            asked = random.Random(SEED).sample(every, min(options.questions or len(every), len(every)))
+            every = questions(benchmark, conversations, ids, pooled)
+            asked = random.Random(SEED).sample(every, min(questions_ or len(every), len(every)))
             found = ask_all(client, asked, ways, benchmark)
-            if options.block:
+            if block:
                 show_block(client, asked)
-        if options.leave_one_out:
-            found |= ask_left_out(data, every, asked, options.own, benchmark, Path(scratch))
-    title = f"{len(conversations)} conversations{' in one namespace' if options.pooled else ''}"
+        if leave_one_out:
+            found |= ask_left_out(data, every, asked, own, benchmark, Path(scratch))
+    title = f"{len(conversations)} conversations{' in one namespace' if pooled else ''}"
     show_rankers(found, title + (f" beside {len(neighbour)} other texts" if neighbour else ""))
     show_categories(found, "R@10")
     show_categories(found, "R@1")
-    if options.dump:
-        with options.dump.open("w", encoding="utf-8") as file:
+    if dump_:
+        with dump_.open("w", encoding="utf-8") as file:
             dump(file, found)
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(main)

@@ -16,8 +16,7 @@ from mnemo_core.llm_sites import Site
 from mnemo_daemon.models.catalogue import ModelCatalogue, ModelManifest
 from mnemo_daemon.models.installation import import_path
 from mnemo_daemon.models.language.capability_probe import FAILURES_MAX, FILE_NAME, CapabilityProbe, installed_runtime
-from mnemo_daemon.models.language.language_model import FAILURE_PAUSE_S, LanguageModel
-from mnemo_daemon.models.language.language_model_service import LanguageModelService
+from mnemo_daemon.models.language.language_model import FAILURE_PAUSE_S, LanguageModel, LanguageModelService
 from mnemo_daemon.settings import LlmSettings
 from mnemo_store.disk import Disk
 from tests.conformance.conftest import ModelOf

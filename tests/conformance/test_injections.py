@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from mnemo_core.ingest.memory_cues import MemoryFacts
-from mnemo_core.llm.judging.triage import (
+from mnemo_core.llm.registry import TASKS
+from mnemo_core.llm.tasks import AnyTask, EarlierQuestion, RecalledSource, TaskInputs, prompt_data, prompt_head
+from mnemo_core.llm.triage import (
     GATE,
     JUDGE_IMPORTANCE,
     STEPS,
@@ -17,9 +19,8 @@ from mnemo_core.llm.judging.triage import (
     ImportanceAnswer,
     TriageAnswer,
 )
-from mnemo_core.llm.registry import TASKS
-from mnemo_core.llm.tasks import AnyTask, EarlierQuestion, RecalledSource, TaskInputs, prompt_data, prompt_head
-from mnemo_core.retrieval.context_block import ContextLine, render_block
+from mnemo_core.retrieval.context_block import ContextLine
+from tests.support.context_blocks import render_block
 from tests.support.prompt_injections import Injection, injections
 
 CORPUS = injections()

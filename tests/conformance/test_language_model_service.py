@@ -9,11 +9,16 @@ import pytest
 
 from mnemo_core.llm_sites import ModelKey, Site
 from mnemo_daemon.errors import MissingModelError, UnknownModel, UnsupportedModel
-from mnemo_daemon.models.call_queue import WorkerSlots
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.installation import import_path
-from mnemo_daemon.models.language.language_model import LanguageModelError, ModelBusy
-from mnemo_daemon.models.language.language_model_service import LOADED_MAX, WITHOUT_MODEL, LanguageModelService
+from mnemo_daemon.models.language.language_model import (
+    LOADED_MAX,
+    WITHOUT_MODEL,
+    LanguageModelError,
+    LanguageModelService,
+    ModelBusy,
+)
+from mnemo_daemon.models.worker_process import WorkerSlots
 from mnemo_daemon.settings import LlmSettings
 from tests.conformance.conftest import ModelOf
 from tests.support.gguf_files import write_gguf

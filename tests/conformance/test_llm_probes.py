@@ -12,9 +12,8 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from mnemo_core.llm.grading import Grade, fingerprint, grade
 from mnemo_core.llm.registry import TASKS
-from mnemo_core.llm.tasks import AnyTask, Probe
+from mnemo_core.llm.tasks import AnyTask, Grade, Probe, fingerprint, grade
 from tests.conformance.probe_answers import RIGHT_ANSWERS
 from tests.conformance.test_llm_tasks import encoded
 

@@ -13,10 +13,10 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from mnemo_core.llm.questions.question_answer import ANSWER
+from mnemo_core.llm.question_answer import ANSWER
 from mnemo_core.llm.registry import TASKS
+from mnemo_core.llm.summarize import SUMMARIZE
 from mnemo_core.llm.tasks import AnyTask, TaskInputs, prompt_data
-from mnemo_core.llm.writing.summarize import SUMMARIZE
 from mnemo_daemon.models.language.language_model import LanguageModel
 from mnemo_daemon.models.language.task_runner import CallLog, Level, TaskResult, TaskRunner
 from mnemo_store.records import LlmCall

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
+from mnemo_daemon.api.daemon_routes import StatusReport
 from mnemo_daemon.api.main_routes import Api
-from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.server import openapi
 from mnemo_daemon.services import Services
 from tests.support.golden_transcripts import ReplayServer, RequestParts, TranscriptExchange

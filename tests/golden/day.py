@@ -28,6 +28,8 @@ from mnemo_core.retrieval.ranking.late_interaction import Codes, quantize
 from mnemo_core.retrieval.ranking.rankers import RANKERS
 from mnemo_daemon.models.embedders.embedder import Embedder, QueryTokens
 from mnemo_daemon.models.embedders.token_rows import LateForm
+from mnemo_store.journal.line_codec import unpacked
+from mnemo_store.tables import EMBEDDING_ROWS, EMBEDDINGS
 from tests.simulation.embedders import Floats, SimulatedEmbedder, SimulatedModels
 from tests.simulation.world import World, in_simulated_time
 from tests.support import recall_sets
@@ -215,23 +217,33 @@ def _left_behind(data: Path) -> Iterator[Any]:
         if name.endswith(".json"):
             yield {"file": name, "content": msgspec.json.decode(content)}
         elif name.endswith(".jsonl"):
-            yield {"file": name, "lines": [msgspec.json.decode(line) for line in content.splitlines()]}
+            yield {"file": name, "lines": list(map(_line, content.splitlines()))}
         elif content.startswith(b"mnemo-view"):
             size = struct.unpack_from("<Q", content, 24)[0]
             yield {"file": name, "header": msgspec.json.decode(content[32 : 32 + size])}
     with lmdb.open(str(data / "db"), readonly=True, max_dbs=40, lock=False) as env:
         with env.begin() as transaction:
             tables = sorted(bytes(key).decode() for key, _ in transaction.cursor())
+        tables.remove(EMBEDDING_ROWS)  # shown where the references to them are
+        embedding_rows = env.open_db(EMBEDDING_ROWS.encode(), create=False)
         for table in tables:
             rows = env.open_db(table.encode(), create=False)
             with env.begin(db=rows) as transaction:
                 found = [(bytes(key), bytes(value)) for key, value in transaction.cursor()]
+                if table == EMBEDDINGS:
+                    found = [(key, transaction.get(value[1:], b"", db=embedding_rows)) for key, value in found]
             if table == "meta":
                 yield {"table": table, "rows": {key.decode(): value.decode() for key, value in found}}
             else:
                 yield from (
                     {"table": table, "key": _key(table, key), "value": _value(table, value)} for key, value in found
                 )
+
+
+def _line(line: bytes) -> Any:
+    """A line of JSON, unpacked where it is a packed one of the journal."""
+    value = msgspec.json.decode(line)
+    return value if "packed" not in value else msgspec.json.decode(unpacked(value["packed"])) | {"sum": value["sum"]}
 
 
 PACKED = frozenset({"versions", "changes", "usage", "trash", "edges", "notes", "roots", "forgotten", "facts"})
@@ -249,7 +261,7 @@ def _key(table: str, key: bytes) -> str:
 
 
 def _value(table: str, value: bytes) -> Any:
-    if table == "embeddings":
+    if table == EMBEDDINGS:
         return f"{len(value)} bytes"
     if table == "memories":
         return [value[:SEQ_BYTES].hex(), msgspec.msgpack.decode(value[SEQ_BYTES:])]

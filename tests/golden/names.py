@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 
@@ -41,7 +41,7 @@ from mnemo_store.indexes.index_file import MAGIC
 from mnemo_store.journal import dump, line_codec
 from mnemo_store.maintenance.backup import BackupManifest
 from mnemo_store.recovery.database_files import StoreManifest as StoreManifest
-from mnemo_store.recovery.folder_swap import SwapMarker as RestoreMark
+from mnemo_store.recovery.store_folder import SwapMarker as RestoreMark
 from tests.golden.shapes import Describer, as_json
 from tests.test_docs import routes
 
@@ -166,7 +166,7 @@ def _plain() -> dict[str, Any]:
         "database": {
             "formats": [str(number) for number in range(1, records.FORMAT + 1)],
             "export": dump.DUMP_VERSION,
-            "tables": sorted(tables.TABLE_NAMES),
+            "tables": sorted([*tables.TABLE_NAMES, tables.EMBEDDING_ROWS]),
             "tables with several values of a key": sorted(tables.MULTI_VALUE_TABLES),
             "index file magic": MAGIC.decode(),
         },
@@ -181,10 +181,7 @@ def _plain() -> dict[str, Any]:
         "errors": _error_codes(),
         "commands": {" ".join(("mnemo", *name)): _arguments(command) for name, command in command_table.all_commands()},
         "options of every command": [_argument(each) for each in command_table.COMMON],
-        "tools": {
-            tool["name"]: _without_prose({**tool, "outputSchema": schema(ALL_TOOLS[tool["name"]].result)})
-            for tool in descriptions(every=True, table=ALL_TOOLS)
-        },
+        "tools": {tool["name"]: _tool(tool) for tool in descriptions(every=True, table=ALL_TOOLS)},
         "titles of tools": {tool["name"]: tool["title"] for tool in descriptions(every=True, table=ALL_TOOLS)},
         "openapi components": {part: sorted(names) for part, names in document(routes(), "0")["components"].items()},
         "rankers": sorted(RANKERS),
@@ -218,6 +215,12 @@ def _argument(argument: Argument) -> dict[str, Any]:
     if kind := kept.get("type"):
         kept["type"] = kind.__name__
     return {"names": list(argument.names), "completion": argument.values, "files": argument.files, **kept}
+
+
+def _tool(listed: dict[str, Any]) -> Any:
+    """A tool, with the form of its structured result where it has one."""
+    result = get_type_hints(ALL_TOOLS[listed["name"]].run)["return"]
+    return _without_prose(listed if result is str else {**listed, "outputSchema": schema(result)})
 
 
 def _without_prose(value: Any) -> Any:
@@ -263,11 +266,11 @@ def main() -> int:
         if gone:
             print("\n".join(gone))
             return 1
-    FILE.write_text(_written(names()) + "\n", encoding="utf-8")
+    FILE.write_text(written(names()) + "\n", encoding="utf-8")
     return 0
 
 
-def _written(found: dict[str, Any]) -> str:
+def written(found: dict[str, Any]) -> str:
     """JSON with a line for each name, so that a change shows where it is."""
     sections = []
     for section, entries in found.items():

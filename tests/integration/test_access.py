@@ -18,8 +18,8 @@ from urllib.parse import urlencode
 import pytest
 
 from mnemo_client.protocol.memories import Patch
+from mnemo_daemon.api.daemon_routes import StatusReport
 from mnemo_daemon.api.main_routes import Api
-from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.services import Services
 from mnemo_store.records import Edge, PutEdge
 from tests.support.running_daemon import RunningDaemon
@@ -462,7 +462,8 @@ READING = {"POST /v1/recall", "POST /v1/why", "POST /v1/context", "POST /v1/ask"
 def test_every_route_is_in_the_table() -> None:
     """A route that is new says here who may see and change what through it."""
     routes = Api(cast(Services, None), cast(StatusReport, None)).routes()
-    assert set(ROWS) == {f"{route.method} {route.path}" for route in routes}
+    known = {f"{route.method} {route.path}" for route in routes}
+    assert set(ROWS) == known, f"ROWS lacks {known - set(ROWS)}, or has {set(ROWS) - known}, which is no route"
 
 
 @pytest.mark.parametrize(("name", "route"), TRIES)

@@ -19,8 +19,8 @@ import pytest
 
 from mnemo_client.protocol.ingestion import PieceAnswer, Turn, TurnsRequest
 from mnemo_client.protocol.retrieval import RecallRequest
+from mnemo_daemon.api.daemon_routes import StatusReport
 from mnemo_daemon.api.main_routes import Api
-from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.server import openapi
 from mnemo_daemon.server.admission.access_table import AccessEntry, AccessTable
 from mnemo_daemon.server.router import Route

@@ -2,9 +2,19 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
-from langgraph.store.base import GetOp, Item, ListNamespacesOp, MatchCondition, Op, PutOp, SearchOp
+from langgraph.store.base import (
+    GetOp,
+    InvalidNamespaceError,
+    Item,
+    ListNamespacesOp,
+    MatchCondition,
+    Op,
+    PutOp,
+    SearchOp,
+)
 
 from mnemo_client.adapters import langgraph as adapter
 from mnemo_client.adapters.langgraph import MnemoStore
@@ -166,6 +176,14 @@ def test_what_cannot_be_kept_is_refused_before_anything_is_stored(store: MnemoSt
     assert store.search(()) == []
     with pytest.raises(UnreachableError):
         MnemoStore(Client("no-such.sock")).get(("a",), "k")
+
+
+@pytest.mark.parametrize("label", ["a.b", "", "\0", 1])
+def test_operations_with_a_wrong_label_are_refused_before_anything_is_stored(store: MnemoStore, label: Any) -> None:
+    for op in (PutOp((label,), "k", {}), GetOp((label,), "k"), SearchOp((label,))):
+        with pytest.raises(InvalidNamespaceError):
+            store.batch([PutOp(("labels",), "k", {"v": 1}), op])
+    assert store.get(("labels",), "k") is None
 
 
 def test_the_example_of_the_module_runs(daemon: RunningDaemon) -> None:

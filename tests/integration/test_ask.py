@@ -15,7 +15,7 @@ import pytest
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.memories import Patch
 from mnemo_client.protocol.retrieval import AskAnswer, AskMemories
-from mnemo_core.llm.grounding import rejection_of
+from mnemo_core.llm.faithfulness import rejection_of
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from tests.support import recall_sets
 from tests.support.running_daemon import RunningDaemon, running
@@ -153,6 +153,16 @@ def test_a_person_learns_that_a_sensitive_memory_may_hold_the_answer(daemon: Run
         assert "4417" not in answered.answer
         assert answered.sensitive > 0
         assert agent.remember("The PIN of the bank card is 4419.").memory.tags == []
+
+
+def test_only_a_sensitive_memory_that_matches_better_than_the_others_is_counted(model_daemon: RunningDaemon) -> None:
+    """Among all of them: a memory that is compared with nothing else seems to match."""
+    with model_daemon.client("office", entry_point="cli") as person:
+        assert person.remember("The alarm code of the office is 4471").memory.tags == ["sensitive"]
+        for text in ("The key of Lucia hangs in the office, hook 6.", "Imke Janssen, phone: 0421 555 0127"):
+            person.remember(text, wait="indexed")
+        assert person.ask("what is the alarm code of the office?", rerank=False).sensitive == 1
+        assert person.ask("What is the phone number of Imke Janssen?", rerank=False).sensitive == 0
 
 
 def test_a_sensitive_memory_is_used_only_when_its_tag_is_asked_for(quoting: RunningDaemon) -> None:

@@ -29,6 +29,7 @@ The rent is 870 euros and goes out on the 3rd.
 Der Elternabend ist am 9. Dezember um 19 Uhr in der Aula.
 My shoe size is 39.
 Lena's shoe size is 41.
+My laptop is a ThinkPad with 16 GB of memory.
 The bin is emptied every other Wednesday.
 Grandma's birthday is 14 April.
 My manager since May 2024 is Ewa. Before that it was Marcus.
@@ -41,6 +42,7 @@ The tax adviser cancelled Monday's meeting; a new date follows.
 We do not use PMTiles any more; went back to MBTiles.
 The retry limit of the carrier adapter is 8 now.
 Der Elternabend wurde auf den 16. Dezember verschoben.
+The new laptop is here, a Framework 13.
 Mrs Lind moved out; the spare key is with the Hoffmanns now.""".splitlines()
 
 
@@ -71,6 +73,7 @@ def ask(client: Client, question: str) -> AskAnswer:
         ("when is choir practice?", "Thursdays"),
         ("who insures the car?", "HUK"),
         ("how much is the car insurance?", "430"),
+        ("what's my name?", "Paula Brandt"),
         ("what do I drink in the morning?", "green tea"),
         ("where does Lena live?", "Hamburg"),
         ("what does my sister do for work?", "zoo"),
@@ -106,6 +109,7 @@ def test_the_first_sentence_is_the_current_answer(client: Client, question: str,
         "what is my blood type?",
         "what is the name of Priya's son?",
         "who is my landlord?",
+        "what's my husband's name?",
         "when does the gym open?",
         "when is Jonas coming?",
     ],
@@ -129,6 +133,41 @@ def test_what_held_before_is_said_behind_it_as_such(client: Client, question: st
     assert second.startswith(("Until ", "Perhaps until "))
 
 
+def test_what_perhaps_holds_since_is_said_behind_an_answer_that_it_resembles_little(client: Client) -> None:
+    answer = ask(client, "how much memory has my laptop?")
+    assert "ThinkPad" in answer.sentences[0].text
+    assert answer.sentences[1].text.startswith("Perhaps otherwise since ")
+    assert "Framework" in answer.sentences[1].text
+    assert {"Framework" in hit.content for hit in answer.memories if hit.id in answer.sentences[1].ids} == {True}
+
+
 def test_what_the_person_says_of_themselves_answers_alone(client: Client) -> None:
     answer = ask(client, "what am I allergic to?")
     assert [sentence.text for sentence in answer.sentences] == ["I am allergic to penicillin."]
+
+
+def test_what_perhaps_no_longer_holds_is_marked_in_facts_and_profile(client: Client) -> None:
+    with client:
+        facts = client.facts(limit=200).facts
+        known = client.profile().known
+    doubtful = {f"{each.subject} {each.predicate} {each.object}" for each in facts if each.perhaps_outdated}
+    doubtful_of_known = {each.text for each in known if each.perhaps_outdated}
+    assert "My laptop is a ThinkPad with 16 GB of memory" in doubtful
+    assert "My laptop is a ThinkPad with 16 GB of memory." in doubtful_of_known
+    assert len(doubtful) <= 5 < len(facts)
+    assert len(doubtful_of_known) <= 5 < len(known)
+
+
+def test_what_perhaps_no_longer_holds_is_marked_in_resume_and_context(client: Client) -> None:
+    with client:
+        resume = client.resume().text
+        context = client.context(query="when does the choir rehearse, and who has the spare key?").block
+    doubtful = "(perhaps no longer) My laptop is a ThinkPad with 16 GB of memory."
+    assert doubtful in resume
+    assert resume.count("perhaps no longer") < 6
+    assert "I am allergic to penicillin." in resume  # which was said before 20 others
+    lines = [line for line in context.splitlines() if "choir" in line.lower()]
+    assert lines[0].endswith("Choir is on Thursdays now, same time.")
+    assert lines[1].startswith("[SEMANTIC] (perhaps no longer)")
+    assert "Tuesdays" in lines[1]
+    assert "(was)" in context

@@ -14,15 +14,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mnemo_core.similarity.calibration import (
+from mnemo_core.similarity.thresholds import (
     ANCHORS_G,
+    COSINES,
     LABELS,
+    MEASURED,
     PAIRS,
+    SOURCE,
     LabelledPair,
+    Thresholds,
     calibrate,
+    of_model,
     share_reaching,
 )
-from mnemo_core.similarity.thresholds import COSINES, MEASURED, SOURCE, Thresholds, of_model
 from mnemo_daemon.errors import UndiscriminatingModel
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, ModelManifest

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -131,6 +132,13 @@ def test_what_is_perhaps_replaced_is_told_when_the_newer_is_written(client: Clie
     (old,) = remember(client, "I like my coffee black.")
     answer = client.remember("I no longer drink coffee.", wait="indexed")
     assert (answer.updates, answer.perhaps_updates, answer.related) == ([], [old], [old])
+
+
+def test_a_value_that_was_changed_after_a_day_that_has_passed_is_in_the_resume(client: Client) -> None:
+    day = (datetime.now(UTC) - timedelta(days=14)).strftime("%-d %B")
+    new = f"Raised the retry limit of the NOAA fetcher from 3 to 8 after the outage of {day}."
+    remember(client, "The retry limit of the NOAA fetcher is 3.", new)
+    assert new in client.resume().text
 
 
 def test_what_is_perhaps_replaced_stays_in_the_profile_and_the_resume(client: Client) -> None:

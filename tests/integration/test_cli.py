@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
+from tests.support.mcp_messages import memory_ids
 from tests.support.running_daemon import has_ended
 from tests.support.samples import quick_folder
 
@@ -215,19 +216,19 @@ def test_an_agent_speaks_through_the_bridge_and_is_known_as_one(person: Person) 
     about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "tester", "version": "1"}}
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
 
-    def call(name: str, **arguments: str) -> Any:
+    def call(name: str, **arguments: str) -> str:
         asked = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
         greeted, called = map(
             json.loads, person.give("mcp", typed=f"{json.dumps(hello)}\n{json.dumps(asked)}\n").split("\n", 1)
         )
         assert greeted["result"]["protocolVersion"] == "2025-11-25"
-        return called["result"]["structuredContent"]
+        return str(called["result"]["content"][0]["text"])
 
-    assert call("memory_remember", content="The build takes nine minutes.")["outcome"] == "stored"
-    found = call("memory_recall", query="how long does the build take")["memories"][0]
-    assert (found["content"], found["trust"]) == ("The build takes nine minutes.", "agent")
-    memory = person.answer("show", found["id"])
-    assert (memory["agent_id"], memory["source"]) == ("tester", "mcp")
+    kept = call("memory_remember", content="The build takes nine minutes.")
+    found = call("memory_recall", query="how long does the build take")
+    assert (kept[:8], found.split("\n")[-1]) == ("stored: ", "  The build takes nine minutes.")
+    memory = person.answer("show", memory_ids(found)[0])
+    assert (memory["agent_id"], memory["source"], memory["trust"]) == ("tester", "mcp", "agent")
 
 
 def test_a_command_starts_the_daemon_privately_and_down_stops_it(newcomer: Person) -> None:
@@ -372,11 +373,14 @@ def test_a_trial_uses_the_models_of_the_cache_folder_or_of_the_one_that_is_confi
     (notes_folder / "garden.md").write_text(
         "# Garden\n\n## Pruning apple trees\n\nPrune in late winter, before buds swell.\n"
     )
+    (notes_folder / "week.md").write_text("Friday, Monday and Thursday.\n")
     del newcomer.environ["MNEMO_MODELS_FOLDER"]
     cache = newcomer.home / ".cache" / "mnemo" / "models"
     cache.mkdir(parents=True)
     (cache / DEFAULT_EMBEDDING).symlink_to(minilm_folder / DEFAULT_EMBEDDING)
-    assert "By meaning and by words" in newcomer.give("try", "vault")
+    by_meaning = newcomer.give("try", "vault").partition("By meaning and by words")[2]
+    assert "? friday monday thursday" in by_meaning
+    assert "not in this time" not in by_meaning  # words that are drawn from a passage name no time
     cache.rename(newcomer.home / "mine")
     config = newcomer.home / ".config" / "mnemo" / "config.toml"
     config.parent.mkdir(parents=True)
@@ -421,7 +425,7 @@ def test_a_model_that_is_imported_is_taken_up_by_the_daemon_that_runs(newcomer: 
     said = newcomer.give("models", "import", str(minilm_source))
     assert said.startswith("all-MiniLM-L6-v2 is installed (its hash was verified)")
     deadline = time.monotonic() + 60
-    while newcomer.answer("recall", "spare key")["degraded"]:
+    while newcomer.answer("status")["views"]["vectors"]["items"] < 1 or newcomer.answer("recall", "key")["degraded"]:
         assert time.monotonic() < deadline
         time.sleep(0.2)
     assert "The spare" in newcomer.give("recall", "who can open the door", "--cut", "none")

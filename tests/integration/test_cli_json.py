@@ -29,7 +29,7 @@ EXPECTED: list[tuple[tuple[str, ...], int, Any]] = [
 FILES = [
     "daily.json",
     "db/data.mdb", "db/lock.mdb", "journal/long_term.jsonl", "journal/short_term.jsonl", "lock", "reserve",
-    "run/mnemod.log", "store.json", "views/columns.view", "views/words.view",
+    "run/mnemod.log", "store.json", "views/columns.view", "views/roles.view", "views/words.view",
 ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from mnemo_daemon.maintenance.erasure import Erasure
 from mnemo_daemon.maintenance.residue_scan import known_copies
 from mnemo_store.disk import Disk
 from mnemo_store.maintenance import backup, restore
-from mnemo_store.recovery import folder_swap
+from mnemo_store.recovery import store_folder
 from mnemo_store.store import Store
 from tests.support.erasure_services import CANARY, wait_until
 from tests.support.running_daemon import RunningDaemon
@@ -40,7 +40,7 @@ def place(tmp_path: Path) -> Path:
         remember(store, 3, "Said later.")
         backup.create_backup(store, data / "backups" / "second", Disk())
     restore.restore(data / "backups" / "second", data, Disk(), lambda: AT)
-    shutil.copytree(data, folder_swap.staging_folder(data), ignore=shutil.ignore_patterns("backups"))
+    shutil.copytree(data, store_folder.staging_folder(data), ignore=shutil.ignore_patterns("backups"))
     assert len(known_copies(data)) == 4
     return data.parent
 

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import random
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -15,13 +16,14 @@ import pytest
 from mnemo_client.protocol.memories import EraseAnswer
 from mnemo_core.ingest.mutations import Decision, Draft
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.maintenance import hard_delete, residue_scan
+from mnemo_daemon.maintenance import residue_scan, trash
 from mnemo_daemon.maintenance.erasure import MARK_KEY, Erasure, erase_in_store
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_store.disk import Disk
 from mnemo_store.errors import ClosedStoreError, StoreError
+from mnemo_store.journal.line_codec import seal_json
 from mnemo_store.maintenance import backup, restore
 from mnemo_store.record_texts import skip_hash, text_hash
 from mnemo_store.records import DropErasedText, ErasedText, PutErasedText
@@ -100,12 +102,14 @@ def test_a_short_text_is_forgotten_though_others_hold_its_words(services: Erasur
 def test_stray_files_with_an_erased_text_are_removed_and_others_stay(services: ErasureServices) -> None:
     asked = services.add(f"The {CANARY} key lies under the third stone.")
     services.add("Something that stays.")
+    packed = seal_json(f'{{"what":"the {CANARY} key {random.Random(1).randbytes(400).hex()}"}}'.encode()).data
     holding = {
         "journal/short_term.jsonl.120.torn": f'{{"content":"the {CANARY} key lies'.encode(),
         "db.damaged-17/data.mdb": bytes(5000) + f"{CANARY}".encode() + bytes(100),
         "store.json.damaged": f"under the third stone. {CANARY}".encode(),
         "views/other.view.new": f"{CANARY}".encode(),
         "quarantine/5/short_term.jsonl.3": f"xx the {CANARY} key lies under yy".encode(),
+        "journal/long_term.jsonl.9.torn": packed[:400],
         "quarantine/5.jsonl": b'{"table":"memories","value":"eyJjb250ZW50IjoiVGhlIHphbnppYmFyaW5lIGtleSJ9"}\n',
     }
     harmless = {
@@ -493,7 +497,7 @@ def forget_on(folder: Path, disk: FailingErasureDisk, calls: int) -> bool:
 def test_whatever_call_of_the_disk_fails_the_next_start_finishes_it_or_it_was_never_begun(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(hard_delete, "DELETED_PER_WRITE", 1)  # so that a failure may come between any two of them
+    monkeypatch.setattr(trash, "DELETED_PER_WRITE", 1)  # so that a failure may come between any two of them
     calls, finished, untouched = 0, 0, 0
     while True:
         with quick_folder() as folder:
@@ -526,7 +530,7 @@ def test_all_that_was_dropped_before_a_failure_is_looked_for_when_it_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two memories are derived at the last moment, and only the first of them is dropped before the disk fails."""
-    monkeypatch.setattr(hard_delete, "DELETED_PER_WRITE", 1)
+    monkeypatch.setattr(trash, "DELETED_PER_WRITE", 1)
     disk = FaultyDisk()
     services = ErasureServices(tmp_path / "data", disk=disk)
     asked = services.add("The first thing to forget.")

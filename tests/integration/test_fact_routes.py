@@ -1,5 +1,6 @@
 """The fact graph through the daemon: inserted facts, facts of memories, chains in recall. SPEC 7.2, 10.3, 13"""
 
+import datetime as dt
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -139,6 +140,13 @@ def test_a_fact_may_be_stated_of_a_memory_that_is_there(client: Client) -> None:
     with pytest.raises(RefusalError, match="is trashed"):
         client.add_facts([apart, boat])
     assert client.facts("Ines").facts == []
+
+
+def test_a_fact_that_names_a_coming_weekday_holds_already(daemon: RunningDaemon) -> None:
+    weekday = (dt.datetime.now(dt.UTC) + dt.timedelta(days=2)).strftime("%A")
+    with Client(daemon.socket, namespace="weekdays") as client:
+        client.add_facts([NewFact(subject="the canteen", predicate="closes on", object=weekday)])
+        assert said(client.facts("the canteen").facts) == [f"the canteen closes on {weekday}"]
 
 
 def test_who_sees_nothing_sensitive_sees_no_fact_of_it(daemon: RunningDaemon, client: Client) -> None:

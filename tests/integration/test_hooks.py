@@ -150,6 +150,7 @@ def test_the_hook_of_tools_can_be_switched_off_and_needs_a_session_and_a_tool(
 
 def test_a_session_starts_with_its_resume_and_ends(daemon: RunningDaemon) -> None:
     with agent(daemon, "session") as client:
+        assert client.hook("session-start", session_id="r").context == ""  # there is nothing to know yet
         client.hook("reply", session_id="s", prompt="The rudder was mended in May.")
         started = client.hook("session-start", session_id="t")
         assert started.context == client.resume().text

@@ -112,6 +112,11 @@ def test_a_bad_body_is_refused_by_name_and_changes_nothing(
     assert running.application.written == []
 
 
+def test_a_field_that_this_request_cannot_set_is_not_said_to_be_the_daemons_own(running: RunningServer) -> None:
+    _, body = running.ask("POST", "/v1/memories", b'{"content": "a", "state": "active"}')
+    assert body["error"]["message"] == "`state` cannot be set by this request"
+
+
 def test_a_lone_surrogate_is_called_by_its_name(running: RunningServer) -> None:
     _, body = running.ask("POST", "/v1/memories", b'{"content": "\\ud800"}')
     assert body["error"]["message"] == "the body is not JSON: a lone surrogate (byte 13)"
@@ -182,6 +187,7 @@ def test_an_unknown_path_or_method_gets_the_one_error_shape(running: RunningServ
     answer = running.ask("DELETE", "/v1/memories")
     assert refusal(answer) == (405, "method_not_allowed", None)
     assert answer[1]["error"]["message"] == "/v1/memories takes GET, POST, not DELETE"
+    assert b"\r\nAllow: GET, POST\r\n" in running.send(b"DELETE /v1/memories HTTP/1.1\r\nHost: x\r\n\r\n")
 
 
 @pytest.mark.parametrize(
@@ -601,7 +607,7 @@ DAEMON = textwrap.dedent(
     from mnemo_client.protocol.primitives import NoFields
     from mnemo_daemon.server.router import Reply, Route
     from mnemo_daemon.server.http_server import HttpServer, serve
-    from mnemo_daemon.server.systemd import Notifier
+    from mnemo_daemon.server.service_managers import Notifier
 
     class Pid(msgspec.Struct):
         pid: int

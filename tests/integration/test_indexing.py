@@ -267,10 +267,10 @@ def test_vectors_go_on_coming_after_an_error_that_nothing_expects(
     filled.next_work = fail_once
     filled.remember("a b c")
     filled.indexing.start()
-    wait_until(lambda: filled.indexing.supervisor.report().restarts == 1)
+    wait_until(lambda: filled.indexing.supervisor.restarts == 1)
     filled.remember("d e f")
     filled.wait()
-    report = filled.indexing.supervisor.report()
+    report = filled.indexing.supervisor
     assert (report.is_failing, report.last_failure) == (False, "IndexError: index 5 is out of bounds")
     assert filled.indexing.progress().reason == ""
 
@@ -291,14 +291,14 @@ def test_rows_dropped_while_the_thread_failed_leave_the_index(
 
     filled.next_work = fail
     filled.indexing.wake()
-    wait_until(lambda: filled.indexing.supervisor.report().is_failing)
+    wait_until(lambda: filled.indexing.supervisor.is_failing)
     with filled.store.snapshot() as snapshot:
         first, _ = snapshot.memories()
         number = snapshot.number(first.id)
     assert number is not None
     filled.memories.delete([first.id], "test", Caller("test")).result()
     is_ill = False
-    wait_until(lambda: not filled.indexing.supervisor.report().is_failing)
+    wait_until(lambda: not filled.indexing.supervisor.is_failing)
     wait_until(lambda: not filled.indexing.has_vector(number))
 
 
@@ -323,7 +323,7 @@ def test_a_graph_that_could_not_be_built_is_built_later(tmp_path: Path, embeddin
     assert serving is not None
     serving.view.exact_max = 3  # as if it held more
     filled.remember("a b", "b c", "c d", "d e")
-    reports = filled.indexing.thread_reports
+    reports = filled.indexing.supervisors
     wait_until(lambda: len(reports()) == 2 and reports()[1].is_failing)
     assert reports()[1].last_failure == "TypeError: no graph today"
     assert "could not be built, searches are exact" in filled.indexing.progress().reason

@@ -1,19 +1,16 @@
 """The nine tools of the reference memory server of MCP, called by the official client over `mnemo mcp`. SPEC 20"""
 
-import asyncio
 import json
-import sys
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from mcp.client.client import Client as McpClient
-from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
 
 from mnemo_client.client import Client
 from mnemo_client.protocol.knowledge import NewFact
+from tests.integration.test_mcp_clients import finish, over_the_bridge
 from tests.support.running_daemon import RunningDaemon
 
 INES = {"name": "Ines", "entityType": "person", "observations": ["Keeps bees", "Speaks Danish"]}
@@ -32,14 +29,12 @@ class GraphAgent:
         """Return the results of some calls, in order; without any, the names of the tools."""
 
         async def meet() -> list[Any]:
-            words = ["-m", "mnemo_client.cli.main", "-n", self.namespace, "mcp", "--tools", "knowledge-graph"]
-            parameters = StdioServerParameters(command=sys.executable, args=words, env=self.daemon.environ)
-            async with McpClient(stdio_client(parameters)) as client:
+            async with over_the_bridge(self.daemon, self.namespace, "auto", "--tools", "knowledge-graph") as client:
                 if not calls:
                     return [tool.name for tool in (await client.list_tools()).tools]
                 return [await client.call_tool(name, arguments) for name, arguments in calls]
 
-        return asyncio.run(asyncio.wait_for(meet(), 60))
+        return finish(meet())
 
     def values(self, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
         return [result.structured_content for result in self.ask(*calls)]

@@ -11,8 +11,8 @@ import pytest
 
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.status import SiteGrade
-from mnemo_core.llm.grading import fingerprint
 from mnemo_core.llm.registry import TASKS
+from mnemo_core.llm.tasks import fingerprint
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.installation import import_path
 from mnemo_daemon.models.language.capability_probe import (
@@ -22,7 +22,7 @@ from mnemo_daemon.models.language.capability_probe import (
     ProbedSite,
     installed_runtime,
 )
-from mnemo_daemon.models.language.language_model_service import WITHOUT_MODEL
+from mnemo_daemon.models.language.language_model import WITHOUT_MODEL
 from tests.support.gguf_files import write_llama
 from tests.support.running_daemon import RunningDaemon, running
 

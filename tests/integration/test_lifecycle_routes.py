@@ -12,12 +12,14 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
+from mnemo_client.protocol import operations
 from mnemo_client.protocol.lifecycle import ConsolidateRequest
 from mnemo_client.protocol.status import LifecycleStatus
+from mnemo_daemon.api.daemon_routes import StatusReport
 from mnemo_daemon.api.lifecycle_routes import LifecycleApi
-from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.api.resource import WorkerPool
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.lifecycle.consolidation.consolidation import CycleResult
+from mnemo_daemon.lifecycle.consolidation import CycleResult
 from mnemo_daemon.scheduler import OperationRegistry
 from mnemo_daemon.server.admission.access_table import OWNER_GRANT
 from mnemo_daemon.server.router import Request
@@ -95,21 +97,22 @@ def test_a_second_request_does_not_wait_for_the_first(tmp_path: Any) -> None:
     )
     request = Request(ask=ConsolidateRequest(), query=None, path={}, peer=Peer(1, 1), grant=OWNER_GRANT)
     workers = WorkerPool(1)
-    api = LifecycleApi(services, workers)
+    api = LifecycleApi(services, workers, StatusReport(services, list, list))
+    consolidate = next(route.handler for route in api.routes() if route.operation is operations.CONSOLIDATE)
 
     async def ask() -> None:
-        first = asyncio.create_task(api.consolidate(request))
+        first = asyncio.ensure_future(consolidate(request))
         await asyncio.to_thread(begun.wait, WAIT_SECONDS)
         with pytest.raises(Refusal) as busy:
-            await api.consolidate(request)
+            await consolidate(request)
         assert (busy.value.status, busy.value.code) == (429, "busy")
         first.cancel()  # its client has gone away: the cycle goes on
         with pytest.raises(Refusal):
-            await api.consolidate(request)
+            await consolidate(request)
         ended.set()
         while True:
             try:
-                await api.consolidate(request)
+                await consolidate(request)
                 break
             except Refusal:
                 await asyncio.sleep(0.001)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from mnemo_client.protocol.loopback_rules import RequestHead
-from mnemo_daemon.server.loopback import Loopback, bind_loopback, check_body_type
+from mnemo_daemon.server.extra_listeners import Loopback, bind_loopback, check_body_type
 from mnemo_daemon.server.sockets import SocketError
 from tests.support.running_daemon import RunningDaemon, running
 
@@ -308,11 +308,11 @@ def test_a_process_that_may_open_no_network_socket_says_so(short_folder: Path) -
     script = (
         "import socket\n"
         "from errno import EAFNOSUPPORT\n"
-        "from mnemo_daemon.server import loopback\n"
+        "from mnemo_daemon.server import extra_listeners\n"
         "def refuse(*_): raise OSError(EAFNOSUPPORT, 'Address family not supported')\n"
         "socket.socket = refuse\n"
-        "try: loopback.bind_loopback(4711)\n"
-        "except loopback.SocketError as error: print(error)\n"
+        "try: extra_listeners.bind_loopback(4711)\n"
+        "except extra_listeners.SocketError as error: print(error)\n"
     )
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert "may open Unix sockets alone: run `mnemo service install` again" in said

@@ -11,9 +11,9 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 import pytest
@@ -26,7 +26,7 @@ from mcp.shared.exceptions import MCPError
 
 from mnemo_client.http import SocketConnection
 from mnemo_client.mcp.bridge import Bridge
-from tests.support.mcp_messages import LINES, answered_ids
+from tests.support.mcp_messages import LINES, answered_ids, memory_ids, text
 from tests.support.running_daemon import RunningDaemon
 
 TOOLS = ["memory_resume", "memory_recall", "memory_ask", "memory_remember", "memory_step", "memory_list", "memory_get",
@@ -34,18 +34,20 @@ TOOLS = ["memory_resume", "memory_recall", "memory_ask", "memory_remember", "mem
 ERAS = [("legacy", "2025-11-25"), ("auto", "2026-07-28"), ("2026-07-28", "2026-07-28")]
 SECRET = "AKIA" + "J3HD7QLPZ5XW2VBN"  # the shape of an access key, and nobody's
 SECONDS_MAX = 120.0
+T = TypeVar("T")
+Clients = AsyncIterator[Client]
 
 
 @contextlib.asynccontextmanager
-async def over_the_bridge(daemon: RunningDaemon, namespace: str, mode: str) -> AsyncIterator[Client]:
-    words = ["-m", "mnemo_client.cli.main", "-n", namespace, "mcp"]
+async def over_the_bridge(daemon: RunningDaemon, namespace: str, mode: str = "auto", *more: str) -> Clients:
+    words = ["-m", "mnemo_client.cli.main", "-n", namespace, "mcp", *more]
     parameters = StdioServerParameters(command=sys.executable, args=words, env=daemon.environ)
     async with Client(stdio_client(parameters), mode=mode) as client:
         yield client
 
 
 @contextlib.asynccontextmanager
-async def over_the_socket(daemon: RunningDaemon, namespace: str, mode: str) -> AsyncIterator[Client]:
+async def over_the_socket(daemon: RunningDaemon, namespace: str, mode: str) -> Clients:
     transport = httpx2.AsyncHTTPTransport(uds=str(daemon.socket))
     headers = {"X-Namespace": namespace, "X-Mnemo-Door": "cli"}
     async with httpx2.AsyncClient(transport=transport, headers=headers, timeout=SECONDS_MAX) as http_client:
@@ -55,10 +57,6 @@ async def over_the_socket(daemon: RunningDaemon, namespace: str, mode: str) -> A
 
 
 WAYS = {"bridge": over_the_bridge, "socket": over_the_socket}
-
-
-def text(result: Any) -> str:
-    return str(result.content[0].text)
 
 
 @pytest.fixture
@@ -75,7 +73,7 @@ def newcomer(short_folder: Path) -> dict[str, str]:
     return {**os.environ, **{name: str(short_folder / place) for name, place in places.items()}}
 
 
-def finish(steps: Any) -> Any:
+def finish(steps: Awaitable[T]) -> T:
     return asyncio.run(asyncio.wait_for(steps, SECONDS_MAX))
 
 
@@ -84,35 +82,31 @@ async def use_every_tool(client: Client, namespace: str) -> None:
     assert [tool.name for tool in listed] == TOOLS
     assert all(tool.annotations is not None and tool.annotations.open_world_hint is False for tool in listed)
     kept = await client.call_tool("memory_remember", {"content": "The key of the boat is with Ines.", "tags": ["key"]})
-    assert kept.structured_content is not None
-    memory_id = kept.structured_content["id"]
-    assert kept.structured_content["namespace"] == namespace
+    (memory_id,) = memory_ids(text(kept))
+    assert text(kept) == f"stored: {memory_id} in namespace {namespace}"
 
-    async def structured(tool: str, **arguments: Any) -> Any:
+    async def said(tool: str, **arguments: Any) -> str:
         result = await client.call_tool(tool, arguments)
-        assert not result.is_error, text(result)
-        return result.structured_content
+        assert (result.is_error, result.structured_content) == (False, None), text(result)
+        return text(result)
 
-    found = await structured("memory_recall", query="who has the key of the boat", limit="3")
-    assert [each["id"] for each in found["memories"]] == [memory_id]
-    assert "is with Ines" in (await structured("memory_context", query="the key of the boat"))["block"]
-    assert (await structured("memory_get", id=memory_id))["trust"] == "agent"
-    assert (await structured("memory_update", id=memory_id, content="Tom has the key of the boat."))["version"] == 2
-    assert (await structured("memory_list", since="last week"))["memories"][0]["content"].startswith("Tom")
-    assert "the key of the boat" in (await structured("memory_resume"))["text"]
-    assert not (await structured("memory_ask", question="Who has the key of the boat?"))["abstained"]
-    assert "Tom" in (await structured("memory_facts", entity="Tom"))["text"]
-    assert (await structured("memory_search", query="boat"))["total"] == 1
-    assert (await structured("memory_triggers", action="deploy"))["memories"] == []
-    assert "topics" in (await structured("memory_topics"))["text"]
-    step = await structured("memory_step", run="key", step_number="1", action="asked Tom for the key")
-    assert step["outcome"] == "stored"
-    explained = await structured("memory_explain", id=memory_id, query="the key of the boat")
-    assert explained["verdict"] == "answered"
-    assert (await structured("memory_delete", id=memory_id, why="it sank"))["state"] == "trashed"
-    assert (await structured("memory_get", id=memory_id))["state"] == "trashed"
-    assert (await structured("memory_restore", id=memory_id))["id"] == memory_id
-    assert (await structured("memory_status"))["namespace"] == namespace
+    assert memory_ids(await said("memory_recall", query="who has the key of the boat", limit="3")) == [memory_id]
+    assert "is with Ines" in await said("memory_context", query="the key of the boat")
+    assert " · agent " in await said("memory_get", id=memory_id)
+    assert "version 2, " in await said("memory_update", id=memory_id, content="Tom has the key of the boat.")
+    assert (await said("memory_list", since="last week")).endswith("\n  Tom has the key of the boat.")
+    assert "the key of the boat" in await said("memory_resume")
+    assert "\n\ncited memories: 1, " in await said("memory_ask", question="Who has the key of the boat?")
+    assert "Tom" in await said("memory_facts", entity="Tom")
+    assert (await said("memory_search", query="boat")).startswith("1 of 1 memories")
+    assert await said("memory_triggers", action="deploy") == "memories to read before deploy: 0"
+    assert "topics" in await said("memory_topics")
+    assert (await said("memory_step", run="key", step_number="1", action="asked Tom")).startswith("stored: ")
+    assert (await said("memory_explain", id=memory_id, query="the key of the boat")).startswith("answered: ")
+    assert (await said("memory_delete", id=memory_id, why="it sank")).startswith(f"moved to the trash: {memory_id}")
+    assert " · trashed" in await said("memory_get", id=memory_id)
+    assert memory_ids(await said("memory_restore", id=memory_id)) == [memory_id]
+    assert f"; namespace {namespace}; " in await said("memory_status")
     wrong = await client.call_tool("memory_recall", {"query": "key", "limit": 1000})
     assert wrong.is_error
     assert text(wrong) == "memory_recall: `limit` must be a whole number from 1 to 50, not 1000"
@@ -135,10 +129,9 @@ async def read_every_resource(client: Client, note: Path) -> None:
         return str(content.text)  # type: ignore[union-attr]
 
     assert json.loads(await read("memory://profile"))["preferences"] == []
-    assert json.loads(await read("memory://status"))["memories"] > 0
+    assert " memories; namespace " in await read("memory://status")
     kept = await client.call_tool("memory_remember", {"content": "The dog is called Rex."})
-    assert kept.structured_content is not None
-    assert json.loads(await read(f"memory://{kept.structured_content['id']}"))["content"] == "The dog is called Rex."
+    assert (await read(f"memory://{memory_ids(text(kept))[0]}")).endswith("\n  The dog is called Rex.")
     shown = await read(f"note://{note}")
     assert shown.startswith("# Garden\n\nPrune the apple trees in late February.\n\n# Garden › Gate\n\n")
     assert SECRET not in shown
@@ -184,7 +177,7 @@ def test_the_official_client_uses_every_tool_resource_and_prompt(
         root = person.add_root(note.parent, namespace)
         person.rescan()
         assert finish(steps()) == version
-        person.remove_root(root.id)
+        person.remove_root(id=root.id)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -196,7 +189,7 @@ def test_a_memory_carries_the_name_that_the_client_gave_itself(
         async with WAYS[way](daemon, namespace, mode) as client:
             return await client.call_tool("memory_remember", {"content": "The ferry leaves at nine."})
 
-    memory_id = finish(steps()).structured_content["id"]
+    (memory_id,) = memory_ids(text(finish(steps())))
     with daemon.client(namespace, entry_point="cli") as person:
         memory = person.get(memory_id)
         (version,) = person.history(memory_id).versions
@@ -236,8 +229,9 @@ def test_no_header_makes_more_of_an_agent(daemon: RunningDaemon, namespace: str,
         _, hidden = post(daemon, tool_call("memory_get", id=secret.id), **headers)
         assert "there is no memory" in hidden["result"]["content"][0]["text"]
         _, kept = post(daemon, tool_call("memory_remember", content=f"A key: {SECRET}."), **headers)
-        assert kept["result"]["structuredContent"]["masked"] == ["aws_key"]
-        assert person.get(kept["result"]["structuredContent"]["id"]).trust == "agent"
+        said = kept["result"]["content"][0]["text"]
+        assert "; masked: aws_key" in said
+        assert person.get(memory_ids(said)[0]).trust == "agent"
         assert person.get(pinned.id) == pinned
 
 
@@ -256,7 +250,8 @@ def test_the_name_of_an_agent_comes_from_its_session_or_from_nowhere(
 ) -> None:
     _, kept = post(daemon, tool_call("memory_remember", content="A boat."), X_Namespace=namespace, **headers)
     with daemon.client(entry_point="cli") as person:
-        assert person.history(kept["result"]["structuredContent"]["id"]).versions[0].by == name
+        (memory_id,) = memory_ids(kept["result"]["content"][0]["text"])
+        assert person.history(memory_id).versions[0].by == name
 
 
 def test_a_handshake_gets_the_name_of_the_agent_for_an_id_of_the_session(daemon: RunningDaemon) -> None:
@@ -347,7 +342,7 @@ def test_a_note_is_read_from_its_own_namespace_alone(daemon: RunningDaemon, name
             assert other["error"] == {
                 "code": -32602, "message": f"no watched folder has the note {note}", "data": {"uri": f"note://{note}"},
             }  # fmt: skip
-        person.remove_root(root.id)
+        person.remove_root(id=root.id)
         _, gone = post(daemon, message, X_Namespace=namespace)
         assert "no watched folder has the note" in gone["error"]["message"]
 
@@ -386,11 +381,11 @@ def test_a_bridge_starts_the_daemon_and_finds_it_again_after_a_restart(newcomer:
         hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info}
         assert ask(1, "initialize", hello)["serverInfo"]["name"] == "mnemod"
         arguments = {"content": "The ferry leaves at nine."}
-        kept = ask(2, "tools/call", {"name": "memory_remember", "arguments": arguments})["structuredContent"]
+        kept = ask(2, "tools/call", {"name": "memory_remember", "arguments": arguments})["content"][0]["text"]
         for number in (3, 4):
             subprocess.run([*words, "down"], env=newcomer, check=True, capture_output=True)
-            found = ask(number, "tools/call", {"name": "memory_get", "arguments": {"id": kept["id"]}})
-            assert found["structuredContent"]["content"] == "The ferry leaves at nine."
+            found = ask(number, "tools/call", {"name": "memory_get", "arguments": {"id": memory_ids(kept)[0]}})
+            assert found["content"][0]["text"].endswith("\n  The ferry leaves at nine.")
         arguments = {"content": "The ferry leaves at ten."}
         ask(5, "tools/call", {"name": "memory_remember", "arguments": arguments})
         shown = subprocess.run([*words, "list", "--json"], env=newcomer, check=True, capture_output=True)

@@ -1,14 +1,11 @@
 """The tools of MCP against a real daemon, called by the official client. SPEC 2.1, 14"""
 
-import asyncio
-import sys
 import time
 import uuid
 from typing import Any
 
-from mcp.client.client import Client as McpClient
-from mcp.client.stdio import StdioServerParameters, stdio_client
-
+from tests.integration.test_mcp_clients import finish, over_the_bridge
+from tests.support.mcp_messages import memory_ids, text
 from tests.support.running_daemon import RunningDaemon
 
 
@@ -16,16 +13,10 @@ def call(daemon: RunningDaemon, namespace: str, *calls: tuple[str, dict[str, Any
     """The results of some calls by one agent, in order."""
 
     async def meet() -> list[Any]:
-        words = ["-m", "mnemo_client.cli.main", "-n", namespace, "mcp"]
-        parameters = StdioServerParameters(command=sys.executable, args=words, env=daemon.environ)
-        async with McpClient(stdio_client(parameters)) as client:
+        async with over_the_bridge(daemon, namespace) as client:
             return [await client.call_tool(name, arguments) for name, arguments in calls]
 
-    return asyncio.run(asyncio.wait_for(meet(), 60))
-
-
-def text(result: Any) -> str:
-    return str(result.content[0].text)
+    return finish(meet())
 
 
 def test_an_agent_keeps_changes_lists_and_forgets_a_memory(daemon: RunningDaemon) -> None:
@@ -34,7 +25,7 @@ def test_an_agent_keeps_changes_lists_and_forgets_a_memory(daemon: RunningDaemon
         daemon, namespace,
         ("memory_remember", {"content": "The ferry leaves at nine.", "importance": "0.8", "event_at": "yesterday"}),
     )  # fmt: skip
-    memory_id = kept.structured_content["id"]
+    (memory_id,) = memory_ids(text(kept))
     changed, listed, earlier, gone, again, after = call(
         daemon, namespace,
         ("memory_update", {"id": memory_id, "content": "The ferry leaves at ten."}),
@@ -44,10 +35,12 @@ def test_an_agent_keeps_changes_lists_and_forgets_a_memory(daemon: RunningDaemon
         ("memory_delete", {"id": memory_id}),
         ("memory_list", {}),
     )  # fmt: skip
-    assert (changed.structured_content["version"], changed.structured_content["trust"]) == (2, "agent")
-    assert [each["id"] for each in listed.structured_content["memories"]] == [memory_id]
-    assert earlier.structured_content["memories"] == after.structured_content["memories"] == []
-    assert (gone.structured_content["changed"], again.structured_content["changed"]) == (True, False)
+    assert text(changed).startswith("version 2, ")
+    assert " · agent mcp\n" in text(changed)
+    assert memory_ids(text(listed)) == [memory_id]
+    assert memory_ids(text(earlier)) == memory_ids(text(after)) == []
+    assert text(gone).startswith(f"moved to the trash: {memory_id}")
+    assert text(again).startswith("it was already in the trash")
     with daemon.client(namespace, entry_point="cli") as person:
         (entry,) = person.trash().entries
         assert (entry.memory.id, entry.why) == (memory_id, "it sank")
@@ -91,11 +84,9 @@ def test_a_date_that_cannot_be_read_is_answered_with_examples(daemon: RunningDae
 
 def test_an_agent_sees_eleven_tools_and_all_of_them_where_it_is_told_to(daemon: RunningDaemon) -> None:
     async def listed(*options: str) -> set[str]:
-        words = ["-m", "mnemo_client.cli.main", "mcp", *options]
-        parameters = StdioServerParameters(command=sys.executable, args=words, env=daemon.environ)
-        async with McpClient(stdio_client(parameters)) as client:
+        async with over_the_bridge(daemon, "default", "auto", *options) as client:
             return {tool.name for tool in (await client.list_tools()).tools}
 
-    usual, every = (asyncio.run(asyncio.wait_for(listed(*options), 60)) for options in ((), ("--all-tools",)))
+    usual, every = (finish(listed(*options)) for options in ((), ("--all-tools",)))
     assert (len(usual), len(every)) == (11, 17)
     assert every - usual >= {"memory_search", "memory_topics", "memory_explain"}

@@ -209,6 +209,18 @@ def test_a_deleted_memory_is_in_the_trash_and_comes_back_whole(client: Client) -
     assert client.search("only here", namespace=namespace).total == 1
 
 
+def test_the_trash_lists_what_was_deleted_last_first(client: Client) -> None:
+    namespace = fresh()
+    stored = [client.remember(f"Rope {number}.", namespace=namespace).memory.id for number in range(3)]
+    deleted = [stored[1], stored[2], stored[0]]
+    for memory_id in deleted:
+        client.delete(memory_id)
+        time.sleep(0.002)
+    first = client.trash(namespace=namespace, limit=2)
+    then = client.trash(namespace=namespace, limit=2, cursor=first.cursor)
+    assert [each.id for each in (*first.memories, *then.memories)] == deleted[::-1]
+
+
 def test_undo_takes_back_the_last_change_and_then_the_one_before(client: Client) -> None:
     namespace = fresh()
     stored = client.remember("Draft one.", namespace=namespace).memory
@@ -630,7 +642,7 @@ def test_a_chunk_restored_after_its_text_has_left_the_note_is_a_memory_of_its_ow
     client.rescan()
     kept = [memory.id for memory in client.list_memories(namespace=namespace).memories]
     assert kept == [lost.id]
-    client.remove_root(root.id)
+    client.remove_root(id=root.id)
     assert client.get(lost.id).state == "active"
 
 
@@ -652,7 +664,7 @@ def test_undoing_a_deletion_after_its_text_has_left_the_note_gives_a_memory_of_i
     client.delete(kept.id)
     client.undo()
     assert client.get(kept.id).managed is not None
-    client.remove_root(root.id)
+    client.remove_root(id=root.id)
 
 
 def test_many_memories_are_returned_by_their_ids_in_the_order_of_the_request(client: Client) -> None:

@@ -10,7 +10,7 @@ from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
 from mnemo_client.http import SocketConnection
 from mnemo_client.protocol.memories import NewMemory
-from mnemo_daemon.server.exposition import CONTENT_TYPE, Exposition
+from mnemo_daemon.server.request_metrics import CONTENT_TYPE, Exposition
 from tests.support.running_daemon import RunningDaemon
 
 _HEAD = re.compile(r"# (HELP|TYPE) (mnemo_[a-z0-9_]+) (.+)")

@@ -10,7 +10,7 @@ import pytest
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.ingestion import PieceAnswer, Turn, TurnsRequest
-from mnemo_core.lifecycle.moves import MoveTarget
+from mnemo_core.lifecycle.consolidation.review import MoveTarget
 from mnemo_daemon.lifecycle.memory_move import MemoryMoves
 from mnemo_daemon.memories.revert import RevertService
 from mnemo_store.tables import DECISIONS

@@ -200,8 +200,8 @@ def test_notes_are_read_again_after_an_error_that_nothing_expects(notes_folder: 
     notes_folder.wait_for("a.md", ["text"])
     assert [type(error) for error in notes_folder.errors] == [IndexError]
     notes_folder.errors.clear()
-    notes_folder.wait(lambda: not notes_folder.notes.supervisor.report().is_failing)
-    report = notes_folder.notes.supervisor.report()
+    notes_folder.wait(lambda: not notes_folder.notes.supervisor.is_failing)
+    report = notes_folder.notes.supervisor
     assert (report.restarts, report.last_failure) == (1, "IndexError: index 5 is out of bounds")
     notes_folder.write("a.md", "text, changed")
     notes_folder.wait_for("a.md", ["text, changed"])

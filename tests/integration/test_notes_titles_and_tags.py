@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -102,6 +103,8 @@ NOTES = {
     "carbonara.md": "---\ntags: [recipe]\n---\nWhisk eggs with pecorino, fry the guanciale, toss with hot pasta.",
     "borscht.md": "Boil beets, cabbage and potatoes in stock for an hour. Serve with dill. #recipe",
     "dal.md": "---\ntags: [recipe, indian]\n---\nSimmer red lentils with turmeric, add fried cumin and garlic.",
+    "kale.md": "---\ntags: [recipe]\n---\nFür 6 Personen: 2 kg Grünkohl und 6 Pinkel zwei Stunden schmoren.",
+    "syrup.md": "---\ntags: [recipe]\n---\n30 Dolden, 2 l Wasser und 2 kg Zucker drei Tage ziehen lassen.",
     "library.md": "All my recipe books are due at the library on Friday. The recipes of my aunt are in the attic.",
     "work.md": "Moving the release to Friday was a recipe for disaster, as all of my colleagues had said.",
     "garden.md": "Boil water before you clean the beets. All my tools are in the shed.",
@@ -123,8 +126,8 @@ def noted(model_daemon: RunningDaemon, tmp_path_factory: pytest.TempPathFactory)
         yield client
 
 
-def hits(client: Client, query: str) -> list[str]:
-    found = client.recall(query, top_k=10).memories
+def hits(client: Client, query: str, cut: Literal["none", "gap"] = "none") -> list[str]:
+    found = client.recall(query, top_k=10, cut=cut).memories
     return [each.content if each.note is None else each.note.path.rpartition("vault/")[2] for each in found]
 
 
@@ -137,8 +140,13 @@ def test_a_question_finds_the_note_that_says_it_with_its_title(noted: Client) ->
 @pytest.mark.parametrize("query", ["all my recipes", "#recipe", "show me every recipe", "Rezept #recipe"])
 def test_a_tag_that_the_question_names_counts(noted: Client, query: str) -> None:
     found = hits(noted, query)
-    assert {"carbonara.md", "borscht.md", "dal.md"} < set(found[:4])
-    assert any(each.startswith("Stew the pears") for each in found[:4])
+    assert {"carbonara.md", "borscht.md", "dal.md"} < set(found[:6])
+    assert any(each.startswith("Stew the pears") for each in found[:6])
+
+
+def test_the_end_of_the_list_leaves_in_what_has_the_tag_that_is_asked_for(noted: Client) -> None:
+    found = hits(noted, "all my recipes", cut="gap")
+    assert {"carbonara.md", "borscht.md", "dal.md", "kale.md", "syrup.md"} < set(found)
 
 
 def test_a_question_that_names_no_tag_is_as_it_was(noted: Client) -> None:

@@ -13,7 +13,7 @@ import pytest
 from mnemo_core.ingest.mutations import Draft
 from mnemo_core.ingest.write_plan import BACKFILL_CURSOR
 from mnemo_daemon import settings
-from mnemo_daemon.api.status_report import StatusReport
+from mnemo_daemon.api.daemon_routes import StatusReport
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.errors import DamagedModelError, WrongNumerics
 from mnemo_daemon.memories.memory_service import Caller

@@ -106,11 +106,13 @@ def test_the_rate_and_the_time_left_are_those_of_the_step() -> None:
     operation.report("first", 0, 10)
     now = 110.0
     operation.report("second", 20, 100)
-    assert operation.progress()[1:4] == ("second", 20, 100)
-    assert operation.progress()[5:] == (10.0, None, None)
+    shown = operation.progress()
+    assert (shown.step, shown.done, shown.total) == ("second", 20, 100)
+    assert (shown.seconds, shown.rate, shown.seconds_left) == (10.0, None, None)
     now = 114.0
     operation.report("second", 40, 100)
-    assert operation.progress()[5:] == (14.0, 5.0, 12.0)
+    shown = operation.progress()
+    assert (shown.seconds, shown.rate, shown.seconds_left) == (14.0, 5.0, 12.0)
     operation.report("third", lambda: 130, 120)
     assert operation.progress().done == 120
 

@@ -235,7 +235,9 @@ def test_what_goes_to_the_trash_comes_back(browser: Browser, filled: RunningDaem
         assert memory is not None
         search(browser, "bicycle pump")
         browser.sees("cellar", ".hit")
-        browser.press("\ue00c", "x")
+        browser.press("\ue00c", "\n")
+        browser.sees("cellar", ".card .memory")
+        browser.press("x")
         browser.sees("In the trash", ".toast")
         browser.until(lambda: client.get(memory.id).state == "trashed", "not in the trash")
         browser.press("u")
@@ -337,7 +339,7 @@ def test_the_markdown_of_a_note_is_elements_and_never_markup(
         browser.sees("R&D <3", ".card .markdown li")
         browser.sees("the list (javascript:history.back) [more](javascript:alert(1))", ".card .markdown p")
         assert browser.all(".card .markdown a, .card .markdown img") == []
-        client.remove_root(root.id)
+        client.remove_root(id=root.id)
 
 
 # The daemon and other pages
@@ -361,6 +363,18 @@ def test_a_page_outlives_the_daemon_and_goes_on(scratch_daemon: RunningDaemon) -
         assert len(browser.texts(".hit")) == 1, "nothing moves by itself"
         browser.press("\ue00c", ".")
         browser.until(lambda: len(browser.all(".hit")) == 2, "the new one is not taken in")
+
+
+def test_a_notice_can_come_before_the_first_view(started_daemon: RunningDaemon) -> None:
+    with served_page(started_daemon) as page, opened_page(page) as browser:
+        browser.sees("There is no memory yet")
+        script = """return import("/app.js").then(({ Page }) => {
+            document.getElementById("main").replaceChildren();
+            const page = new Page();
+            page.noteDaemon(false);
+            return page.notice.textContent;
+        });"""
+        assert "The daemon is not running" in browser.run(script)
 
 
 def test_an_empty_store_says_how_to_begin(started_daemon: RunningDaemon) -> None:
@@ -393,7 +407,7 @@ def test_no_request_leaves_this_machine(window: Browser) -> None:
     addresses = window.requested_addresses()
     assert addresses
     own = f"http://127.0.0.1:{window.page.port}/"
-    inside = ("chrome:", "data:", "blob:")  # the browser's own, which reach no network
+    inside = ("chrome:", "chrome-untrusted:", "data:", "blob:")  # the browser's own, which reach no network
     assert sorted(each for each in addresses if not each.startswith((own, *inside))) == []
 
 

@@ -35,6 +35,17 @@ def refused(client: Client, **fields: Any) -> tuple[int, str, str | None]:
     return refusal.value.status, refusal.value.code, refusal.value.field
 
 
+def test_a_resume_and_a_profile_of_all_namespaces_have_the_memories_of_each(client: Client) -> None:
+    one, other = (f"ns-{uuid.uuid4().hex[:8]}" for _ in range(2))
+    client.remember("The depot closes at 19:40.", namespace=one)
+    client.remember("The archive opens at 08:15.", namespace=other)
+    text = client.resume(namespace="*").text
+    assert "The depot closes at 19:40." in text
+    assert "The archive opens at 08:15." in text
+    assert "The archive opens at 08:15." not in client.resume(namespace=one).text
+    assert client.profile(namespace="*").namespace == "*"
+
+
 def test_a_profile_is_made_shown_and_taken_back(client: Client) -> None:
     tea = remember(client, "I prefer tea.", category="preference")
     home = remember(client, "I live in Oslo.", kind="semantic", category="fact")

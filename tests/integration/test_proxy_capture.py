@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.proxy.delivery import inbox_of
+from mnemo_client.proxy.recorder import inbox_of
 from tests.support.running_daemon import PrestartedDaemons, RunningDaemon
 from tests.support.samples import quick_folder
 from tests.support.scripted_upstream import (

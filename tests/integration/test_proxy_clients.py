@@ -2,17 +2,10 @@
 
 import contextlib
 import json
-import os
 import re
-import socket
-import subprocess
-import sys
-import tempfile
-import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import anthropic
 import openai
@@ -21,13 +14,11 @@ from openai.types.chat import ChatCompletionMessageParam
 
 from tests.integration.test_proxy_capture import FACTS, answering, turns_of
 from tests.integration.test_proxy_injection import KEY, WHERE
+from tests.support.llama_server import MODEL, LlamaServer, llama_server
 from tests.support.running_daemon import PrestartedDaemons, RunningDaemon
 from tests.support.scripted_upstream import STREAM_HEAD, ScriptedUpstream, answer_of, chunk, running_proxy
 
-START_SECONDS_MAX = 120.0
 TOKENS = 4  # of an answer
-MODEL = "small"
-HIT = re.compile(r"(\d+) prefix-match hit, remaining (\d+) prompt tokens")
 
 
 @pytest.fixture
@@ -36,35 +27,10 @@ def daemon(in_memory: PrestartedDaemons) -> Iterator[RunningDaemon]:
         yield taken
 
 
-class LlamaServer(NamedTuple):
-    """The server of llama.cpp's Python package, and its log, which says how much of a prompt its cache had."""
-
-    address: str
-    log: Path
-
-
 @pytest.fixture(scope="module")
 def llama(smollm_file: Path) -> Iterator[LlamaServer]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    words = ["--model", str(smollm_file), "--model_alias", MODEL, "--port", str(port), "--n_ctx", "2048"]
-    environ = {**os.environ, "OTEL_SDK_DISABLED": "true"}
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "log"
-        with log.open("wb") as file, subprocess.Popen(
-            [sys.executable, "-m", "llama_cpp.server", *words], stdout=file, stderr=file, env=environ
-        ) as process:  # fmt: skip
-            deadline = time.monotonic() + START_SECONDS_MAX
-            while True:
-                assert process.poll() is None, log.read_text()
-                assert time.monotonic() < deadline, log.read_text()
-                with contextlib.suppress(OSError):
-                    urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models", timeout=5).close()
-                    break
-                time.sleep(0.1)
-            yield LlamaServer(f"http://127.0.0.1:{port}", log)
-            process.kill()
+    with llama_server(smollm_file) as server:
+        yield server
 
 
 def test_the_openai_client_talks_through_the_proxy_and_each_turn_is_stored(
@@ -97,6 +63,45 @@ def test_the_openai_client_talks_through_the_proxy_and_each_turn_is_stored(
     assert {each for each in expected if each[0] == "user"} <= set(turns_of(daemon)) <= set(expected)
 
 
+PASSING = re.compile(rb'"id": ?"[^"]+"|"created": ?\d+')  # what differs between two answers to one request
+
+
+def test_what_llama_cpp_answers_is_what_it_answers_without_the_proxy(daemon: RunningDaemon, llama: LlamaServer) -> None:
+    parameters = {"type": "object", "properties": {"place": {"type": "string"}}}
+    tool = {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": parameters}}
+    asked: dict[str, Any] = {
+        "model": MODEL, "messages": [{"role": "user", "content": "Where is the anchor?"}], "max_tokens": TOKENS,
+        "temperature": 0.0,
+    }  # fmt: skip
+    too_long = [{"role": "user", "content": "All of this text is about boats. " * 32_000}]
+    wrong_model_fields = {"messages": 3}
+    with running_proxy(daemon, llama.address) as proxy:
+        for fields in (
+            {}, {"stream": True}, {"tools": [tool]}, {"tools": [tool], "stream": True}, wrong_model_fields,
+            {"messages": too_long},
+        ):  # fmt: skip
+            # The first answer fills the cache of the server: the two others then have the same way.
+            _, bare, proxied = (raw_answer(address, {**asked, **fields})
+                                for address in (llama.address, llama.address, proxy.address))  # fmt: skip
+            assert proxied == bare
+            assert bare[0] == 200 or fields in (wrong_model_fields, {"messages": too_long})
+        with openai.OpenAI(base_url=f"{proxy.address}/v1", api_key="k", max_retries=0) as client:
+            pieces = client.chat.completions.create(**{**asked, "max_tokens": 1000}, stream=True)
+            assert next(iter(pieces)).choices
+            pieces.close()
+        assert raw_answer(proxy.address, asked) == raw_answer(llama.address, asked), "the server is free again"
+
+
+def raw_answer(address: str, fields: dict[str, Any]) -> tuple[int, bytes]:
+    """Return the status and the body of an answer, without what differs between two."""
+    with openai.OpenAI(base_url=f"{address}/v1", api_key="k", max_retries=0) as client:
+        try:
+            with client.chat.completions.with_streaming_response.create(**fields) as answer:
+                return answer.status_code, PASSING.sub(b"", b"".join(answer.iter_bytes()))
+        except openai.APIStatusError as error:
+            return error.status_code, PASSING.sub(b"", error.response.read())
+
+
 def test_the_prompt_cache_of_the_server_holds_with_contexts_in_the_prompt(
     daemon: RunningDaemon, llama: LlamaServer
 ) -> None:
@@ -116,11 +121,11 @@ def test_the_prompt_cache_of_the_server_holds_with_contexts_in_the_prompt(
                 prompts.append(answer.usage.prompt_tokens)
                 history.append({"role": "assistant", "content": answer.choices[0].message.content})
         assert proxy.command("status")["injected"] >= 2
-    hits = [tuple(map(int, found)) for found in HIT.findall(llama.log.read_text(errors="replace"))][-2:]
-    for before, (hit, rest) in zip(prompts, hits, strict=False):
-        assert hit >= before - TOKENS, "all of the prompt before"
-        assert rest > 0
-    assert [hit + rest for hit, rest in hits] == prompts[1:]
+    hits = llama.cache_hits()[-2:]
+    for before, hit in zip(prompts, hits, strict=False):
+        assert hit.reused >= before - TOKENS, "all of the prompt before"
+        assert hit.evaluated > 0
+    assert [hit.reused + hit.evaluated for hit in hits] == prompts[1:]
 
 
 def test_the_anthropic_client_talks_through_the_proxy_streamed_and_not(daemon: RunningDaemon) -> None:

@@ -103,6 +103,28 @@ def test_the_beginning_of_a_conversation_stays_the_same_so_that_the_prompt_cache
     assert KEY in blocks[0]
 
 
+@pytest.mark.parametrize("budget", ["500", "20"])
+def test_in_a_long_conversation_the_beginning_changes_seldom_and_the_blocks_stay_bounded(
+    daemon: RunningDaemon, upstream: ScriptedUpstream, budget: str
+) -> None:
+    prompts, turns = [], 24
+    with running_proxy(daemon, upstream.address, "--inject", "--budget", budget) as proxy, daemon.client() as client:
+        chat = ProxyChat(proxy)
+        for number in range(turns):
+            client.remember(f"Locker {number} of the office has the sail of the boat Wren{number}.")
+            chat.say(f"Which locker has the sail of the boat Wren{number}?")
+            prompts.append(sent(upstream)["messages"])
+        assert proxy.command("status")["injected"] == turns
+    changes = sum(after[: len(before)] != before for before, after in itertools.pairwise(prompts))
+    blocks = [[each["content"] for each in prompt if each["role"] == "system"][1:] for prompt in prompts]
+    assert all(f"Wren{number}." in found[-1] for number, found in enumerate(blocks))
+    if budget == "500":
+        assert (changes, len(blocks[-1])) == (0, turns), "all of them are shorter than eight of the longest"
+    else:
+        assert 1 <= changes <= turns / 4, "of the oldest, half go at once"
+        assert max(sum(map(len, found)) for found in blocks) <= 8 * 20 * 4
+
+
 def test_a_program_opts_out_and_what_cannot_be_changed_passes(
     daemon: RunningDaemon, upstream: ScriptedUpstream
 ) -> None:

@@ -238,7 +238,7 @@ def test_the_best_sentence_of_a_note_is_chosen_by_words_that_its_title_lacks(
         answer = ask(client, query, namespace=namespace, ranker="words", highlight=True)
         found = [memory.best for memory in answer.memories if memory.best is not None]
         assert any(says in best.text and best.line == line for best in found), (query, found)
-    client.remove_root(root.id)
+    client.remove_root(id=root.id)
 
 
 def test_min_score_cuts_one_by_one(client: Client) -> None:

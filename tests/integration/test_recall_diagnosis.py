@@ -365,10 +365,10 @@ def test_a_memory_over_the_budget_is_explained_with_its_tokens(client: Client, f
     )
 
 
-def test_a_memory_behind_the_gap_is_explained_as_such(client: Client, facts: list[str]) -> None:
+def test_a_memory_that_is_cut_is_explained_as_such(client: Client, facts: list[str]) -> None:
     diagnosis = client.why(facts[1], FERRY, cut="gap")
     assert (diagnosis.verdict, diagnosis.reason, diagnosis.answers) == ("held_back", "cut", 1)
-    assert diagnosis.sentence == "It was found, and stands behind the gap at which the list ends (`cut: gap`)."
+    assert diagnosis.sentence == "It was found, and is too weak next to the best answer (`cut: gap`)."
     assert diagnosis.candidate is not None
     assert diagnosis.last is not None
     assert diagnosis.candidate.cut["strength"] < diagnosis.last.cut["strength"]

@@ -7,8 +7,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from mnemo_core.llm.summarize import LINES_MAX
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
-from mnemo_core.llm.writing.summarize import LINES_MAX
 from mnemo_core.retrieval.context_block import OTHERS_HEADING
 from mnemo_core.sessions.resume import (
     CORE_TOKENS,

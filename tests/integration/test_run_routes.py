@@ -10,7 +10,7 @@ from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.memories import NewMemory, Patch, ProcedureTrace
 from mnemo_client.protocol.sessions import NewStep
-from mnemo_core.llm.grounding import rejection_of
+from mnemo_core.llm.faithfulness import rejection_of
 from tests.support.running_daemon import RunningDaemon, running
 from tests.support.samples import quick_folder
 
@@ -36,6 +36,11 @@ def test_a_step_that_a_person_made_a_statement_of_is_not_written_over(client: Cl
     second = client.add_step("rewritten", NewStep(action="Opened the file")).memory.id
     assert second != first
     assert client.get(first).content == "My doctor is Dr Brand."
+
+
+def test_the_name_of_a_run_is_one_line(client: Client) -> None:
+    with pytest.raises(RefusalError, match="a run has a name of 1 to 128 printable characters"):
+        client.add_step("release\n=== Core (9) ===", NewStep(action="Opened the file"))
 
 
 def test_what_a_tool_says_is_no_fact(daemon: RunningDaemon) -> None:

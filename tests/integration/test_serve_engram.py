@@ -124,6 +124,45 @@ def test_exports_are_imported_and_namespaces_deleted(engram: ServedMemory) -> No
     assert engram.value("POST", "/import", {"text": "Uma owns a mill in Riga."})["count"] == 1
 
 
+NAMED = {  # what a route answers about a namespace, and what tells that it was asked
+    "/memories": lambda value: value["memories"],
+    "/search?q=cistern": lambda value: value["memories"],
+    "/recent?hours=1": lambda value: value["memories"],
+    "/triggers/plumbing": lambda value: value["memories"],
+    "/export": lambda value: value["memories"],
+    "/facts?entity=Ulla": lambda value: value["facts"],
+    "/facts/all": lambda value: value["facts"],
+    "/facts/graph?entity=Ulla": lambda value: value["chains"],
+    "/facts/history?subject=Ulla": lambda value: value["history"],
+    "/stats": lambda value: value["total"],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cellar(engram: ServedMemory) -> None:
+    """A namespace with a memory and a fact, written by the parameter `ns`."""
+    fields = {"content": "The cistern holds 300 litres.", "tags": ["trigger:plumbing"]}
+    engram.value("POST", "/memories?ns=cellar", fields)
+    engram.value("POST", "/facts?ns=cellar", {"facts": [{"subject": "Ulla", "predicate": "mends", "object": "it"}]})
+
+
+@pytest.mark.parametrize("path", NAMED)
+@pytest.mark.usefixtures("cellar")
+def test_ns_chooses_the_namespace_of_every_route(engram: ServedMemory, path: str) -> None:
+    joint = "&" if "?" in path else "?"
+    assert NAMED[path](engram.value("GET", f"{path}{joint}ns=cellar"))
+    assert not NAMED[path](engram.value("GET", f"{path}{joint}ns=nowhere"))
+
+
+@pytest.mark.usefixtures("cellar")
+def test_ns_chooses_the_namespace_of_a_recall_and_a_resume(engram: ServedMemory) -> None:
+    for namespace, is_there in (("cellar", True), ("nowhere", False)):
+        recalled = engram.value("POST", f"/recall?ns={namespace}", {"query": "How much does the cistern hold?"})
+        assert bool(recalled["memories"]) is is_there
+        resumed = engram.value("GET", f"/resume?ns={namespace}&format=text")
+        assert ("cistern" in resumed) is is_there
+
+
 def test_maintenance_answers_in_its_counts(engram: ServedMemory) -> None:
     preview = engram.value("POST", "/consolidate?dry_run=true", {})
     assert set(preview) == {f"would_{name}" for name in (

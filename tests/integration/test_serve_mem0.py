@@ -35,7 +35,8 @@ def test_the_client_begins_with_a_ping_that_names_organisation_and_project(mem0:
     assert mem0.ask("GET", "/v1/ping/", scheme="Token").value == {
         "status": "ok", "org_id": "mnemo", "project_id": "mem0", "user_email": None,
     }  # fmt: skip
-    assert mem0._replace(token="wrong").ask("GET", "/v1/ping/").status == 401
+    refused = mem0._replace(token="wrong").ask("GET", "/v1/ping/")
+    assert (refused.status, "no valid token" in refused.value["detail"]) == (401, True), "as its client reads it"
 
 
 def test_a_token_file_keeps_the_token(daemon: RunningDaemon, tmp_path: Path) -> None:
@@ -144,3 +145,22 @@ def test_what_is_not_served_is_said(mem0: ServedMemory) -> None:
     assert mem0.ask("POST", "/v1/exports/", {}).value == {"detail": "mnemo does not serve POST /v1/exports/"}
     assert mem0.ask("POST", "/v3/memories/add/", {}).value == {"detail": "missing: 'messages'"}
     assert mem0.ask("GET", "/v1/memories/00000000-0000-7000-8000-000000000000/").status == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "said"),
+    [
+        ("/v3/memories/add/", {"messages": "x"}, '`messages` must be a list, not "x"'),
+        ("/v3/memories/add/", {"messages": ["x"]}, '`messages[0]` must be an object, not "x"'),
+        ("/v3/memories/add/", {"messages": [], "metadata": "x"}, '`metadata` must be an object, not "x"'),
+        ("/v3/memories/search/", {"query": "x", "top_k": "a"}, '`top_k` must be a whole number, not "a"'),
+        ("/v3/memories/search/", {"query": "x", "filters": "a"}, '`filters` must be an object, not "a"'),
+        ("/v3/memories/search/", {"query": "x", "filters": {"AND": 5}}, "AND takes a list of filters, not 5"),
+        ("/v3/memories/search/", {"query": "x", "filters": {"OR": [5]}}, "a filter must be an object, not 5"),
+        ("/v3/memories/", {"filters": {"user_id": {"in": 5}}}, "`in` takes a list, not 5"),
+        ("/v3/memories/?page=a", {}, '`page` must be a whole number, not "a"'),
+    ],
+)
+def test_a_field_of_another_type_is_named(mem0: ServedMemory, path: str, body: dict[str, Any], said: str) -> None:
+    refused = mem0.ask("POST", path, body)
+    assert (refused.status, refused.value) == (400, {"detail": said})

@@ -17,8 +17,8 @@ import pytest
 from mnemo_client.cli import main
 from mnemo_client.cli.admin import service
 from mnemo_client.cli.terminal import Terminal
-from mnemo_daemon.server import launchd
-from mnemo_daemon.server.launchd import LaunchdError, activated_sockets
+from mnemo_daemon.server import service_managers
+from mnemo_daemon.server.service_managers import LaunchdError, activated_sockets
 from tests.support.samples import quick_folder
 
 SYSTEMCTL = """#!/bin/sh
@@ -150,7 +150,7 @@ def test_a_systemd_that_does_not_serve_this_user_leaves_nothing_behind(
 def test_the_job_of_launchd_has_the_socket_where_clients_look_for_it() -> None:
     environ = {"HOME": "/h/ines", "MNEMO_SOCKET": "/h/ines/m.sock", "MNEMO_DATA_DIR": "/h/ines/data"}
     job = plistlib.loads(service.property_list("/venv/bin/python", environ, Path("/h/ines/log")))
-    assert job["Sockets"] == {launchd.SOCKET_NAME: {"SockPathName": "/h/ines/m.sock", "SockPathMode": 0o600}}
+    assert job["Sockets"] == {service_managers.SOCKET_NAME: {"SockPathName": "/h/ines/m.sock", "SockPathMode": 0o600}}
     assert job["ProgramArguments"] == ["/venv/bin/python", "-m", "mnemo_daemon"]
     assert job["KeepAlive"] == {"SuccessfulExit": False}
     assert job["EnvironmentVariables"] == {

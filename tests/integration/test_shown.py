@@ -9,8 +9,8 @@ import pytest
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.changes import ShownAnswer
-from mnemo_daemon.retrieval import shown_recorder
-from mnemo_daemon.retrieval.shown_recorder import KEPT_MS, ShownRecorder
+from mnemo_daemon.retrieval import recall
+from mnemo_daemon.retrieval.recall import KEPT_MS, ShownRecorder
 from mnemo_store.tables import SHOWINGS
 from tests.support.erasure_services import wait_until
 from tests.support.running_daemon import RunningDaemon
@@ -119,7 +119,7 @@ def test_what_is_old_or_too_many_is_removed(services: StoreServices, monkeypatch
     recorder.write()
     wait_until(lambda: kept(services) == 1)
     assert [each.at for each in recorder.of_memory(memory)] == [services.at]
-    monkeypatch.setattr(shown_recorder, "KEPT_MAX", 5)
+    monkeypatch.setattr(recall, "KEPT_MAX", 5)
     for number in range(9):
         services.at += 1
         recorder.record("recall", "api", f"s{number}", [memory])

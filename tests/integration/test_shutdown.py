@@ -73,7 +73,7 @@ def test_an_acknowledged_write_before_the_end_is_there_after_it(started_daemon: 
     def end() -> None:
         if way == "POST /shutdown":
             with started_daemon.client() as client:
-                assert client.shutdown() == process.pid
+                assert client.shutdown().pid == process.pid
         else:
             process.send_signal(getattr(signal, way))
 

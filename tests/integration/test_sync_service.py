@@ -203,7 +203,7 @@ def test_what_one_device_erases_is_erased_on_the_other_and_leaves_no_trace_in_th
     exchange(first, second)
     assert contents(second.store) == contents(first.store) == ["the kettle is on shelf one"]
     for device in devices:
-        assert device.sync.erasures() == {sample_id(2): {each.device: True for each in device.sync.devices()}}
+        assert device.sync.erasures() == {sample_id(2): {each.id: True for each in device.sync.devices()}}
         state, key = device.sync.state, device.sync.key
         assert state is not None
         assert key is not None
@@ -226,7 +226,7 @@ def test_what_was_erased_and_not_shared_before_a_restart_is_erased_everywhere(
         exchange(again, second)
         assert second.erased == [sample_id(2)]
         for device in (again, second):
-            assert device.sync.erasures() == {sample_id(2): {each.device: True for each in device.sync.devices()}}
+            assert device.sync.erasures() == {sample_id(2): {each.id: True for each in device.sync.devices()}}
             assert device.sync.state is not None
             assert device.sync.key is not None
             found = read_entries(tmp_path / "shared", device.sync.key, device.sync.state.device, START, 1 << 30)
@@ -280,11 +280,63 @@ def test_changes_from_the_future_wait_until_it_has_come_and_both_sides_say_so(tm
         second.sync.exchange()
         first.sync.exchange()
         assert contents(first.store) == []
-        assert "from the future" in "".join(each.problem for each in first.sync.devices())
+        assert "from the future" in "".join(each.problem or "" for each in first.sync.devices())
         assert "was far ahead once" in second.sync.problem
         clock.update(first=AT + 2 * DAY_MS, second=AT + 2 * DAY_MS)
         exchange(second, first)
         assert len(contents(first.store)) == 2
+
+
+def test_a_group_file_that_was_removed_is_put_back_and_a_folder_without_this_device_is_left_alone(
+    devices: tuple[Device, Device], tmp_path: Path
+) -> None:
+    first, second = devices
+    group = tmp_path / "shared" / "group.json"
+    content = group.read_bytes()
+    group.unlink()
+    exchange(second, first)
+    assert group.read_bytes() == content
+    (tmp_path / "shared").rename(tmp_path / "unplugged")
+    (tmp_path / "shared").mkdir()
+    first.sync.exchange()
+    assert "is no folder that devices share" in first.sync.problem
+    assert not [*(tmp_path / "shared").iterdir()]
+
+
+def test_a_device_shares_again_what_was_damaged_in_the_folder_once_another_complains(
+    devices: tuple[Device, Device], tmp_path: Path
+) -> None:
+    first, second = devices
+    remember(second.store, 2, "its segment is damaged before anybody reads it")
+    second.sync.exchange()
+    assert second.sync.state is not None
+    segments = sorted((tmp_path / "shared" / "devices" / second.sync.state.device).glob("*.seg"))
+    remember(second.store, 3, "behind the damage")
+    second.sync.exchange()
+    content = bytearray(segments[-1].read_bytes())
+    content[len(content) // 2] ^= 1
+    segments[-1].write_bytes(content)
+    first.sync.exchange()
+    assert [each.problem for each in first.sync.devices() if each.problem]
+    second.sync.exchange()  # it finds the damage, and shares everything again
+    exchange(first, second)
+    assert not [each.problem for each in first.sync.devices() if each.problem]
+    assert sorted(contents(first.store)) == sorted(contents(second.store))
+
+
+def test_nobody_waits_for_a_device_that_has_left_and_what_it_shared_arrives(devices: tuple[Device, Device]) -> None:
+    first, second = devices
+    remember(second.store, 2, "written before it left")
+    second.sync.exchange()
+    second.sync.leave()
+    first.sync.exchange()
+    assert "written before it left" in contents(first.store)
+    assert [each.waiting for each in first.sync.devices() if each.name == "desktop"] == ["it has left"]
+    write(first.store, ErasedText(hash="00" * 16, at=first.store.now()), DropMemory(id=sample_id(1)), what="purge")
+    first.sync.exchange()
+    assert first.sync.state is not None
+    assert first.sync.erasures() == {sample_id(1): {first.sync.state.device: True}}
+    assert first.sync.runs_cycles()
 
 
 def test_nobody_waits_for_what_a_device_was_before_it_joined_again(
@@ -296,7 +348,7 @@ def test_nobody_waits_for_what_a_device_was_before_it_joined_again(
     second.sync.begin(tmp_path / "shared", passphrase=PASSPHRASE, code="", name="desktop", is_new=False)
     exchange(second, first)
     assert sorted(contents(first.store)) == sorted(contents(second.store))
-    assert sorted(each.name for each in first.sync.devices() if not each.is_removed) == ["desktop", "laptop"]
+    assert sorted(each.name for each in first.sync.devices() if not each.removed) == ["desktop", "laptop"]
 
 
 def test_a_removed_device_is_not_read_and_reads_nothing_more_and_what_it_shared_stays(
@@ -330,7 +382,8 @@ def test_an_altered_file_is_named_and_nothing_of_it_is_taken(devices: tuple[Devi
     newest.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     second.sync.exchange()
     assert contents(second.store) == ["the kettle is on shelf one"]
-    (problem,) = (each.problem for each in second.sync.devices() if each.device == first.sync.state.device)
+    (problem,) = (each.problem for each in second.sync.devices() if each.id == first.sync.state.device)
+    assert problem is not None
     assert newest.name in problem
     newest.write_bytes(whole)
     second.sync.exchange()

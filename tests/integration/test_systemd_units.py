@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from mnemo_daemon.server.service_managers import Notifier
 from mnemo_daemon.server.sockets import BACKLOG
-from mnemo_daemon.server.systemd import Notifier
 
 UNITS = Path(__file__).parents[2] / "systemd"
 

@@ -17,8 +17,7 @@ from mnemo_core.text.dates.local_days import DAY_MS
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.maintenance import trash
 from mnemo_daemon.maintenance.erasure import Erasure
-from mnemo_daemon.maintenance.hard_delete import ChangeOrigin, HardDelete, drop
-from mnemo_daemon.maintenance.trash import Expiry, Trash
+from mnemo_daemon.maintenance.trash import ChangeOrigin, Expiry, HardDelete, Trash, drop
 from mnemo_daemon.memories.memory_service import MemoryService
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import ModelCatalogue

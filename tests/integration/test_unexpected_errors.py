@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mnemo_daemon import scheduler, settings, thread_supervision
-from mnemo_daemon.api.status_report import StatusReport
+from mnemo_daemon.api.daemon_routes import StatusReport
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.indexing.views import Views
@@ -62,7 +62,7 @@ def test_an_unexpected_error_while_opening_reaches_everyone_who_waits(tmp_path: 
 
 
 def report_of(daemon: Daemon) -> StatusReport:
-    return StatusReport(daemon.services, daemon.thread_reports, daemon.job_reports)
+    return StatusReport(daemon.services, daemon.supervisors, daemon.job_reports)
 
 
 def test_the_other_jobs_go_on_after_an_unexpected_error_in_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

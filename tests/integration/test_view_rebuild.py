@@ -167,7 +167,9 @@ def test_answers_are_many_and_by_both_channels(rested: tuple[RunningDaemon, list
     assert b'"vectors"' in joined
     assert b'"words"' in joined
     assert joined.count(b'"id"') > 400
-    assert {path.name for path in (rested[0].folder / "views").iterdir()} == {*FILES, "centroids.view"}
+    written = {path.name for path in (rested[0].folder / "views").iterdir()}
+    # No answer reads the map, which is laid out in the seconds before other programs are seen at work.
+    assert written - {"map.view"} == {*FILES, "centroids.view", "roles.view"}
 
 
 def do_nothing(daemon: RunningDaemon) -> None:

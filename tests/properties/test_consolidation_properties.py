@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from mnemo_core.decay import EPOCH
 from mnemo_core.lifecycle.consolidation.steps import STEPS
 from mnemo_core.llm.tasks import AnyTask, TaskInputs, parse_answer
-from mnemo_daemon.lifecycle.consolidation.consolidation import CycleResult
+from mnemo_daemon.lifecycle.consolidation import CycleResult
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_daemon.services import Services
 from mnemo_daemon.settings import LifecycleSettings

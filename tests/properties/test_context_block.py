@@ -15,11 +15,11 @@ from mnemo_core.retrieval.context_block import (
     ContextProfile,
     DateDisplay,
     grouped,
-    render_block,
     render_cut_block,
     render_m_block,
 )
 from mnemo_store.records import CATEGORIES, KINDS
+from tests.support.context_blocks import render_block
 
 PIECES = (
     "<", "</", "<memory>", "</memory>", "<MEMORY", "＜/memory＞", "‹mémory", "<\u200b" * 2, "\u200b" * 60, "m\u00ade",

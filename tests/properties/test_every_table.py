@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mnemo_core.ingest.residue_scan import ResiduePatterns
+from mnemo_core.ingest.erasure import ResiduePatterns
 from mnemo_daemon.maintenance.residue_scan import distinctive_texts
 from mnemo_store.backend import Snapshot
 from mnemo_store.codec import encode_json

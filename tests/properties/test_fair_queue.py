@@ -25,7 +25,7 @@ from mnemo_daemon.server.admission.acceptor import (
 )
 from mnemo_daemon.server.admission.access_table import OWNER_GRANT, AccessTable
 from mnemo_daemon.server.admission.fair_queue import FairQueue, RecentClients, TurnLimits
-from mnemo_daemon.server.admission.unread_answers import CLIENT_BYTES_MAX, UnreadAnswers
+from mnemo_daemon.server.admission.request_body import CLIENT_BYTES_MAX, UnreadAnswers
 from mnemo_daemon.server.sockets import Peer
 
 LIMITS = TurnLimits(alone=4, shared=1, total=6)

@@ -19,23 +19,20 @@ from hypothesis import strategies as st
 
 from mnemo_core.documents import chunking, markup, note_dates, note_diff
 from mnemo_core.documents.file_formats import FileFormatError, parse_format
+from mnemo_core.documents.folder_files import is_ignored, read_rules
 from mnemo_core.documents.front_matter import read_front_matter
-from mnemo_core.documents.gitignore import is_ignored, read_rules
-from mnemo_core.ingest import changes, deduplication, echo_filter, facts, memory_role, scoring
+from mnemo_core.ingest import changes, deduplication, echo_filter, facts, memory_role, write_plan
 from mnemo_core.ingest.classification import about_now, classify
 from mnemo_core.ingest.memory_cues import MemoryFacts, cues_of
 from mnemo_core.ingest.policies import OWN_POLICY, salience_source_l
 from mnemo_core.ingest.signals import entities, salience
 from mnemo_core.knowledge.topic_names import TermStatistics, opening_words, telling_words
 from mnemo_core.lifecycle import profiles
-from mnemo_core.lifecycle.consolidation.joining import merging
-from mnemo_core.llm import extraction, faithfulness, grounding
+from mnemo_core.lifecycle.consolidation import merging
+from mnemo_core.llm import audit, extraction, faithfulness, merge, question_answer, reconcile, summarize, triage
 from mnemo_core.llm.grammar import CHARACTERS_MAX
-from mnemo_core.llm.judging import audit, reconcile, triage
-from mnemo_core.llm.questions import question_answer
 from mnemo_core.llm.tasks import TaskInputs
-from mnemo_core.llm.writing import merge, summarize
-from mnemo_core.retrieval import answer_judge, context_block, excerpts, prompt_relevance, snippets
+from mnemo_core.retrieval import abstention, answer_judge, context_block, excerpts
 from mnemo_core.retrieval.query_expansion import added_words, expansion_terms
 from mnemo_core.retrieval.ranking import lexical_ranker
 from mnemo_core.retrieval.result_selection import is_copy
@@ -104,7 +101,7 @@ def judged(*texts: str) -> TaskInputs:
 
 
 # The text functions that take more than texts, and how each is called.
-NEAR = [prompt_relevance.PromptCandidate(0.5, 0.5, 0.5, is_event=False)]
+NEAR = [abstention.PromptCandidate(0.5, 0.5, 0.5, is_event=False)]
 RUNS: dict[str, Callable[[str], object]] = {
     "memory_role.role_signs": lambda text: memory_role.role_signs(text, None),
     "resume.is_done": lambda text: resume.is_done(text, [resume.compared_words(text), resume.compared_words(OTHER)]),
@@ -115,11 +112,11 @@ RUNS: dict[str, Callable[[str], object]] = {
     "answer_judge.answer_features": lambda text: answer_judge.answer_features(
         text, [answer_judge.AnswerCandidate(text, text, 0.5)]
     ),
-    "prompt_relevance.relevant_places": lambda text: prompt_relevance.relevant_places(text, NEAR),
-    "prompt_relevance.signs_of": lambda text: prompt_relevance.signs_of(text, NEAR),
+    "abstention.relevant_places": lambda text: abstention.relevant_places(text, NEAR),
+    "abstention.signs_of": lambda text: abstention.signs_of(text, NEAR),
     "question_answer.quoted_text": lambda text: question_answer.quoted_text(text, OTHER, text),
-    "scoring.score": lambda text: scoring.score(text, OWN_POLICY, None, None),
-    "scoring.salience_of": lambda text: scoring.salience_of(text, OWN_POLICY),
+    "write_plan.score": lambda text: write_plan.score(text, OWN_POLICY, None, None),
+    "write_plan.salience_of": lambda text: write_plan.salience_of(text, OWN_POLICY),
     "chunking.estimate_tokens": lambda text: chunking.estimate_tokens([text]),
     "chunking.split_text": lambda text: chunking.split_text(text, chunking.estimate_tokens),
     "facts.query_entities": lambda text: facts.query_entities(text, bool),
@@ -149,8 +146,8 @@ RUNS: dict[str, Callable[[str], object]] = {
     "echo_filter.strip_echoes": strip,
     "query_expansion.expansion_terms": lambda text: expansion_terms(text.split(), [], lambda _: 1.0),
     "front_matter.read_front_matter": lambda text: read_front_matter(["---", *text.split("\n"), "---"]),
-    "gitignore.read_rules": lambda text: is_ignored([("", read_rules(text))], "a/b/c.md", is_folder=False),
-    "gitignore.is_ignored": lambda text: is_ignored([("", read_rules("*.tmp\na/**/b\n"))], text, is_folder=False),
+    "folder_files.read_rules": lambda text: is_ignored([("", read_rules(text))], "a/b/c.md", is_folder=False),
+    "folder_files.is_ignored": lambda text: is_ignored([("", read_rules("*.tmp\na/**/b\n"))], text, is_folder=False),
     "classification.about_now": lambda text: about_now(text, words_in(text)),
     "markup.parse": lambda text: [markup.parse(text, suffix, "note") for suffix in (".md", ".org", ".rst", ".txt")],
     "markup.parse_markdown": lambda text: markup.parse_markdown(text.split("\n"), "", "note"),
@@ -166,9 +163,9 @@ RUNS: dict[str, Callable[[str], object]] = {
     "summarize.shorten_sources": lambda text: summarize.shorten_sources([f"Anna. {text}"], 0),
     "topic_names.opening_words": lambda text: opening_words([text]),
     "topic_names.telling_words": lambda text: telling_words([text, text], lambda word: TermStatistics(word, 1), 9),
-    "grounding.unsupported_specific": lambda text: grounding.unsupported_specific(OTHER, [text]),
-    "grounding.rejection_of": lambda text: grounding.rejection_of(f"{text} 4711", [OTHER]),
-    "grounding.loss_of": lambda text: grounding.loss_of([OTHER, f"{text} 4711"], text),
+    "faithfulness.unsupported_specific": lambda text: faithfulness.unsupported_specific(OTHER, [text]),
+    "faithfulness.rejection_of": lambda text: faithfulness.rejection_of(f"{text} 4711", [OTHER]),
+    "faithfulness.loss_of": lambda text: faithfulness.loss_of([OTHER, f"{text} 4711"], text),
     "extraction.unsupported_reason": lambda text: extraction.unsupported_reason(
         OTHER, extraction.read_source(f"{text} 4711")
     ),
@@ -202,9 +199,9 @@ RUNS: dict[str, Callable[[str], object]] = {
     "result_selection.is_copy": lambda text: is_copy(sample_memory(1, text), sample_memory(2, OTHER), 0.99, MODEL),
     "excerpts.select_excerpt": lambda text: excerpts.select_excerpt(text, "how many a is it", marks_in(text)),
     "excerpts.features": lambda text: excerpts.features(
-        text, "how many a is it", snippets.sentence_spans(text), marks_in(text), None
+        text, "how many a is it", excerpts.sentence_spans(text), marks_in(text), None
     ),
-    "excerpts.join": lambda text: excerpts.join(text, snippets.sentence_spans(text), marks_in(text)),
+    "excerpts.join": lambda text: excerpts.join(text, excerpts.sentence_spans(text), marks_in(text)),
     "context_block.render_line": lambda text: context_block.render_line(
         context_block.ContextLine("1" * 36, "semantic", "", text, location=(text, text), author="agent")
     ),
@@ -229,10 +226,10 @@ RUNS: dict[str, Callable[[str], object]] = {
     "markdown_export.topics_page": lambda text: markdown_export.topics_page(
         {"default": [markdown_export.ExportedTopic("kb1", text, 1, 0)]}
     ),
-    "snippets.best_sentence": lambda text: snippets.best_sentence(text, marks_in(text)),
-    "snippets.cut_to_lines": lambda text: snippets.cut_to_lines(text, (0, min(10, len(text))), 400, len),
-    "snippets.cut_sentence": lambda text: snippets.cut_sentence(text, (0, len(text)), marks_in(text)),
-    "snippets.whole_words": lambda text: snippets.whole_words(text, marks_in(text)),
+    "excerpts.best_sentence": lambda text: excerpts.best_sentence(text, marks_in(text)),
+    "excerpts.cut_to_lines": lambda text: excerpts.cut_to_lines(text, (0, min(10, len(text))), 400, len),
+    "excerpts.cut_sentence": lambda text: excerpts.cut_sentence(text, (0, len(text)), marks_in(text)),
+    "excerpts.whole_words": lambda text: excerpts.whole_words(text, marks_in(text)),
     "question_times.parse_time_span": lambda text: question_times.parse_time_span(text, AT, zone),
     "canonical.difference": lambda text: canonical.difference(text, OTHER),
     "canonical.obviously_differ": lambda text: canonical.obviously_differ(
@@ -241,41 +238,44 @@ RUNS: dict[str, Callable[[str], object]] = {
 }  # fmt: skip
 # Functions whose texts are names, ids, words or numbers, or parts of what another function here has read.
 NO_TEXTS = frozenset((
-    "grading.grade", "tasks.key_of_model", "tasks.parse_answer",
+    "tasks.grade", "tasks.key_of_model", "tasks.parse_answer",
     "compression.common", "compression.compress_session", "compression.first_tags", "compression.hidden_by",
-    "profiles.entry_of", "context_block.grouped", "moves.move_facts", "moves.standing_decisions",
+    "profiles.entry_of", "context_block.grouped", "review.move_facts", "review.standing_decisions",
     "abstention.of_model", "attribute_claims.speaker_of", "chunking.bounded_count", "chunking.split_blocks",
     "date_patterns.has_time_words", "date_words.one_of",
     "english.is_adverb", "english.is_base", "english.is_finite", "english.is_inflected",
     "english.third_person", "languages.identify_language", "erasure.erase_memory", "erasure.plan_erasure",
     "erasure.plan_without_derived", "erasure.without_chunks", "erasure.without_references",
     "buffer.trash", "review.archive",
-    "explanations.strongest_reasons", "explanations.subject_of", "feature_groups.group_sums", "facts.decided_facts",
-    "gitignore.match_rules", "import_plan.decide_import",
+    "explanations.strongest_reasons", "explanations.subject_of", "explanations.group_sums", "facts.decided_facts",
+    "folder_files.match_rules", "import_plan.decide_import",
     "late_interaction.token_weights", "lexicon.alternation", "lexicon.groups", "lexicon.lines", "lexicon.listed",
     "lexicon.meanings",
     "lexicon.numbered", "lexicon.patterns", "lexicon.words", "mutations.is_changed", "mutations.move_to_trash",
     "mutations.new_version", "mutations.revert", "mutations.store_new", "mutations.supersede",
     "note_diff.manifest_for_texts", "note_sync.decide_note_changes", "note_sync.plan_missing_note",
     "note_sync.plan_note", "thresholds.jaccard", "policies.default_importance", "salience.rarest",
-    "reading_order.reading_order", "session_records.recorded_sessions",
+    "folder_files.reading_order", "session_records.recorded_sessions",
     "store_merge.edge_between", "store_merge.merge_memory", "thresholds.of_model", "thresholds.relevance",
     "tiers.condensed", "tiers.in_tier",
     "tokens.iso_date", "tokens.multiply_digits", "tokens.unit_of", "versions.revert_effect", "versions.reverted_seqs",
-    "versions.undone_seqs", "write_plan.discard", "write_plan.merge_into_neighbour", "write_plan.relate",
+    "versions.undone_seqs", "write_plan.discard", "write_plan.is_perhaps_outdated",
+    "write_plan.merge_into_neighbour", "write_plan.relate",
     "blocks.fence_end", "blocks.indented_end", "blocks.list_end", "blocks.block_to",
     "blocks.consists_of", "blocks.paragraph_end", "blocks.read_items", "blocks.rows_end",
     "facts.find_chains", "versions.is_replaced", "write_plan.new_facts", "write_plan.put_facts",
     "replacing.merge_operation", "replacing.supersede_operation",
-    "markdown.read_markdown", "markdown.read_plain_text", "markdown.visible_lines", "org.org_metadata", "org.read_org",
-    "inline_html.lines_without_html", "markup.title_passage", "origin_features.named_share",
-    "rst.read_rst", "memory_cues.cue", "session_records.recorded_sessions", "tiers.condensed", "tiers.in_tier",
+    "markup_blocks.read_markdown_at", "markup_blocks.read_plain_at", "markup_blocks.visible_lines",
+    "markup_blocks.org_metadata", "markup_blocks.read_org_at",
+    "html_text.lines_without_html", "markup.title_passage", "ranking_features.named_share",
+    "markup_blocks.read_rst", "memory_cues.cue", "session_records.recorded_sessions",
+    "tiers.condensed", "tiers.in_tier",
     "topic_nodes.co_occurring_pairs", "topic_nodes.moved_edges", "state.retagged",
-    "cycle_undo.rejection", "cycle_undo.undo_changes", "review.with_former_values", "review.decided",
-    "review.needs_approval", "review.proposal", "cycle_undo.rejected", "review.is_rejected",
+    "mutations.rejection", "mutations.undo_changes", "review.with_former_values", "review.decided",
+    "review.needs_approval", "review.proposal", "mutations.rejected", "review.is_rejected",
     "review.approved_operation", "review.is_unchanged", "audit.plan_audit", "review.ids_of",
     "core_admission.promotion_to_core", "buffer.evict",
-    "distill.share_words", "replacing.distil_operation", "replacing.merge_operation",
+    "merge.share_words", "replacing.distil_operation", "replacing.merge_operation",
     "replacing.supersede_operation", "write_plan.new_facts",
 ))  # fmt: skip
 
@@ -381,11 +381,11 @@ MADE = frozenset(
         "mnemo_core.text.dates.date_patterns", "mnemo_core.text.dates.question_times",
         "mnemo_core.text.query_features", "mnemo_core.text.secrets",
         "mnemo_core.text.note_secrets",
-        "mnemo_core.ingest.attributes.attribute_patterns", "mnemo_core.ingest.classification",
+        "mnemo_core.ingest.attributes.attribute_claims", "mnemo_core.ingest.classification",
         "mnemo_core.text.preferences",
-        "mnemo_core.documents.gitignore", "mnemo_core.transfer.importers", "mnemo_core.documents.note_dates",
+        "mnemo_core.documents.folder_files", "mnemo_core.transfer.importers", "mnemo_core.documents.note_dates",
         "mnemo_core.text.lazy_patterns", "mnemo_core.ingest.memory_cues",
-        "mnemo_client.cli.agent_setup.editors", "mnemo_client.cli.doctor.redaction",
+        "mnemo_client.cli.agent_setup.editors", "mnemo_client.cli.doctor.support_bundle",
     }
 )  # fmt: skip
 

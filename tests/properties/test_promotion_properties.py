@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from mnemo_core.ingest.memory_cues import CoreCategory, MemoryFacts, cues_of
 from mnemo_core.lifecycle.consolidation import buffer, steps
 from mnemo_core.lifecycle.consolidation.core_admission import UNUSED_CATEGORIES
-from mnemo_core.llm.judging.triage import GateAnswer, TriageAnswer, Verdict
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
-from mnemo_daemon.lifecycle.consolidation import consolidation
+from mnemo_core.llm.triage import GateAnswer, TriageAnswer, Verdict
+from mnemo_daemon.lifecycle import consolidation
 from mnemo_store.records import LAYERS, UNREQUESTED_SOURCES, ConversationTurn, Memory, Usage
 from tests.support.consolidation_services import Answers, ConsolidationServices, consolidation_services_in
 from tests.support.samples import AT, sample_memory, write

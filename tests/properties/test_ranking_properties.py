@@ -181,7 +181,7 @@ def test_settling_twice_changes_nothing_and_the_fallback_never_needs_vectors(
     assert rankers.effective_request(settled) == settled
     assert rankers.score(asked, given).scores.tobytes() == rankers.score(settled, given).scores.tobytes()
     if not asked.has_vectors:
-        assert not settled.needs_vectors or settled.ranker in ("layered", "rerank")
+        assert not settled.needs_vectors or rankers.RANKER_TABLE[settled.ranker].without_vectors is None
 
 
 @given(st.text(max_size=60), st.lists(st.text(max_size=60), max_size=5))

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mnemo_store.indexes.vector_kernels import ROUNDING, QueryVector, code_rows
+from mnemo_store.indexes.vector_kernels import ROUNDING, QueryVector, as_kept, code_rows
 from mnemo_store.indexes.vectors import VectorIndex
 
 DIMENSIONS = st.sampled_from([2, 3, 8, 31, 64, 384])
@@ -25,32 +25,44 @@ def own(_: int) -> str:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 40), DIMENSIONS, st.floats(0, 3))
-def test_an_estimate_is_never_further_off_than_the_two_slacks(
+def test_an_estimate_is_never_further_off_than_the_slack(seed: int, count: int, dimensions: int, spikes: float) -> None:
+    rows = rows_of(seed, count, dimensions, spikes)
+    codes, norms = code_rows(rows, own)
+    units = codes.astype(np.float64) / np.linalg.norm(codes.astype(np.float64), axis=1, keepdims=True)
+    for query in [*rows[:3], *rows_of(seed + 1, 3, dimensions, spikes), -rows[0]]:
+        question = QueryVector(query, dimensions)
+        true = units @ query.astype(np.float64)
+        off = np.abs(question.estimates(codes, norms) - true)
+        assert (off <= question.slack + ROUNDING / 2).all()
+        assert (np.abs(question.scores(codes, norms) - true) < 1e-6).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 40), DIMENSIONS, st.floats(0, 3))
+def test_what_is_kept_of_vectors_is_near_them_and_is_kept_as_it_is(
     seed: int, count: int, dimensions: int, spikes: float
 ) -> None:
     rows = rows_of(seed, count, dimensions, spikes)
-    halves, codes, scales, slacks = code_rows(rows, own)
-    for query in [*rows[:3], *rows_of(seed + 1, 3, dimensions, spikes), -rows[0]]:
-        question = QueryVector(query, dimensions)
-        true = halves.astype(np.float64) @ query.astype(np.float64)
-        off = np.abs(question.estimates(codes, scales) - true)
-        assert (off <= slacks + question.slack + ROUNDING / 2).all()
-        assert (np.abs(question.sims(halves) - true) < 1e-6).all()
+    kept = as_kept(rows)
+    assert np.array_equal(as_kept(kept), kept)
+    steps = np.abs(rows).max(axis=1) / 127  # each component is off by half a step at most
+    assert (1 - (kept.astype(np.float32) * rows).sum(axis=1) < dimensions * steps**2 / 8 + 1e-3).all()
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 200), DIMENSIONS)
 def test_a_score_is_the_same_to_the_bit_alone_and_anywhere_among_others(seed: int, count: int, dimensions: int) -> None:
-    halves = code_rows(rows_of(seed, count, dimensions, 0.5), own)[0]
+    codes, norms = code_rows(rows_of(seed, count, dimensions, 0.5), own)
     question = QueryVector(rows_of(seed + 1, 1, dimensions, 0.5)[0], dimensions)
-    together = question.sims(halves)
+    together = question.scores(codes, norms)
     order = np.random.default_rng(seed).permutation(count)
-    assert question.sims(halves[order]).tobytes() == together[order].tobytes()
+    assert question.scores(codes[order], norms[order]).tobytes() == together[order].tobytes()
     for place in range(min(count, 20)):
-        assert question.sims(halves[place : place + 1]).tobytes() == together[place : place + 1].tobytes()
-    shifted = np.empty((count + 1, dimensions), np.float16)  # another alignment in memory
-    shifted[0], shifted[1:] = 0, halves
-    assert question.sims(shifted[1:]).tobytes() == together.tobytes()
+        alone = slice(place, place + 1)
+        assert question.scores(codes[alone], norms[alone]).tobytes() == together[alone].tobytes()
+    shifted = np.empty((count + 1, dimensions), np.int8)  # another alignment in memory
+    shifted[0], shifted[1:] = 0, codes
+    assert question.scores(shifted[1:], norms).tobytes() == together.tobytes()
 
 
 @settings(max_examples=40, deadline=None)

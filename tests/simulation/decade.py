@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.ingest.memory_cues import NEVER_CORE_TAGS, NEVER_CORE_TRUSTS
-from mnemo_core.lifecycle.consolidation.joining.pairs import NEIGHBOURS_MAX
+from mnemo_core.lifecycle.consolidation.pairs import NEIGHBOURS_MAX
 from mnemo_daemon.history_names import BY_LIFECYCLE
 from mnemo_daemon.jobs import jobs_of
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue

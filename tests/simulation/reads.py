@@ -1,6 +1,9 @@
 """Reads of people and agents, and their required answers: right, or marked as incomplete."""
 
+from collections.abc import Callable
 from typing import Any
+
+import msgspec
 
 from mnemo_store.records import Memory
 from tests.simulation.ledger import State, Wrong
@@ -105,7 +108,8 @@ def recall_as_of(life: SimulatedLife) -> str:
         return f"{word} {answer.code}"
     seq = seq_at(state, at)
     then = state.at(seq).get(memory.id)
-    is_there = then is not None and then.state in SHOWN and not 0 < then.expires_at <= min(at, life.world.clock.now())
+    shown = _as_shown(state.at(seq).get, memory.id)
+    is_there = shown is not None and shown.state in SHOWN and not _is_expired(life, shown, at)
     if life.is_settled and seq >= kept_from and (then is None or then.content.split()[0].casefold() == word.casefold()):
         found = [view for view in answer.value["memories"] if view["id"] == memory.id]
         other = then is not None and any(
@@ -187,7 +191,9 @@ def _found(life: SimulatedLife, reported: dict[str, Any], memory: Memory, namesp
     for view in reported["memories"]:
         seen = [state.memory(view["id"]) for state in life.states]
         _is_one_of(view, seen)
-        if not any(_may_answer(life, now, memory.user_id, namespace, entry_point) for now in seen):
+        may = (_may_answer(life, _as_shown(state.memory, view["id"]), memory.user_id, namespace, entry_point)
+               for state in life.states)  # fmt: skip
+        if not any(may):
             raise Wrong(f"{view['id']} is answered and must not be ({seen[0]})")
     must = all(_must_answer(life, state, memory, namespace, entry_point) for state in life.states)
     if (
@@ -197,6 +203,16 @@ def _found(life: SimulatedLife, reported: dict[str, Any], memory: Memory, namesp
     ):
         raise Wrong(f"{memory.id} is not found by its own word, and nothing says why (found {ids})")
     return f"{'found' if memory.id in ids else 'not found'} {reported['degraded']}"
+
+
+def _as_shown(read: Callable[[str], Memory | None], memory_id: str) -> Memory | None:
+    """The memory; a replaced one as an active one, where all that replaced it is in the trash or erased."""
+    memory = replacement = read(memory_id)
+    while replacement is not None and replacement.state in ("superseded", "trashed", "discarded"):
+        replacement = read(replacement.superseded_by) if replacement.superseded_by else None
+    if memory is not None and memory.state == "superseded" and replacement is None:
+        return msgspec.structs.replace(memory, state="active")
+    return memory
 
 
 def _may_answer(life: SimulatedLife, memory: Memory | None, user: str, namespace: str, entry_point: str) -> bool:
@@ -223,8 +239,9 @@ def _is_seen(memory: Memory | None, entry_point: str) -> bool:
     return memory is not None and (entry_point != "mcp" or SENSITIVE not in memory.tags)
 
 
-def _is_expired(life: SimulatedLife, memory: Memory) -> bool:
-    return 0 < memory.expires_at <= life.world.clock.now()
+def _is_expired(life: SimulatedLife, memory: Memory, at: int | None = None) -> bool:
+    now = life.world.clock.now()
+    return 0 < memory.expires_at <= (now if at is None else min(at, now))
 
 
 def _is_one_of(view: dict[str, Any], states: list[Memory | None]) -> None:

@@ -14,8 +14,7 @@ from mnemo_core.llm.registry import TASKS
 from mnemo_core.llm.tasks import AnyTask, TaskInputs, prompt_head
 from mnemo_core.llm_sites import Site
 from mnemo_daemon.models.catalogue import ModelCatalogue, ModelManifest
-from mnemo_daemon.models.language.language_model import LanguageModel, LanguageModelStatus
-from mnemo_daemon.models.language.language_model_service import LanguageModelService
+from mnemo_daemon.models.language.language_model import LanguageModel, LanguageModelService, LanguageModelStatus
 from mnemo_daemon.models.language.llm_worker import Completion
 from mnemo_daemon.settings import LlmSettings
 from tests.conformance.hostile_answers import broken, encoded, value

@@ -22,8 +22,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from mnemo_daemon.api.daemon_routes import StatusReport
 from mnemo_daemon.api.main_routes import Api
-from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.errors import Refusal, refusal_of
 from mnemo_daemon.indexing.vectors.text_vectors import MissingVectorError
 from mnemo_daemon.jobs import jobs_of

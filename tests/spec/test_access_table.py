@@ -12,7 +12,6 @@ from mnemo_daemon.server.admission.access_table import (
     AccessError,
     AccessTable,
     Grant,
-    check_entries,
 )
 from mnemo_daemon.server.sockets import Peer
 
@@ -86,5 +85,5 @@ def test_an_entry_that_cannot_be_right_is_refused_by_its_place(entry: AccessEntr
 
 def test_entries_are_checked_for_the_user_who_runs_the_daemon() -> None:
     with pytest.raises(AccessError, match="the owner of the daemon has every right"):
-        check_entries([AccessEntry(user=os.geteuid(), right="read")])
-    check_entries([AccessEntry(user=os.geteuid() + 1, right="read")])
+        AccessTable([AccessEntry(user=os.geteuid(), right="read")])
+    AccessTable([AccessEntry(user=os.geteuid() + 1, right="read")])

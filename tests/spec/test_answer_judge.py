@@ -45,6 +45,18 @@ def test_a_name_alone_answers_nothing(question: str, text: str) -> None:
     assert not JUDGE.answers(question, candidates(text, 0.5))
 
 
+def test_the_name_of_a_relative_is_in_no_text_that_speaks_of_no_such_relative() -> None:
+    own = "My name is Hannah Birch, I live in Sheffield and teach chemistry."
+    assert not JUDGE.answers("What's my husband's name?", candidates(own, 0.9))
+    assert not JUDGE.answers("Wie heißt mein Mann?", candidates("Ich heiße Hannah und wohne in Kassel.", 0.9))
+    assert JUDGE.answers("What's my husband's name?", candidates("My husband is called Joel.", 0.9))
+    assert not JUDGE.answers(
+        "What's my husband's name?", candidates("Priya's husband is Arjun. He plays the veena.", 0.9)
+    )
+    assert JUDGE.answers("When is my grandma's birthday?", candidates("Grandma's birthday is 14 April.", 0.9))
+    assert JUDGE.answers("What's my name?", candidates(own, 0.9))
+
+
 def test_a_text_without_a_number_answers_no_question_for_one_however_near_it_is() -> None:
     assert not JUDGE.answers("What is Anna's phone number?", candidates("Anna moved to Berlin in May 2019.", 0.95))
     assert not JUDGE.answers("What is our door code?", candidates("Our door is green and locked at night.", 0.95))

@@ -18,6 +18,7 @@ from mnemo_daemon.indexing.commit_indexes import fields_of
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.indexes.lexical import K1, B, LexicalFields
 from mnemo_store.indexes.tokenizer import Tokenizer, chunks
+from mnemo_store.journal.line_codec import unseal_json
 from mnemo_store.records import DropMemory, DropTrash, Memory
 from tests.support.samples import quick_folder, write
 from tests.support.store_services import StoreServices, services_in
@@ -87,7 +88,8 @@ def with_trash(folder: Path, at: int, alive: list[str]) -> dict[str, Memory]:
     """The same with what is in the trash."""
     lines: list[dict[str, Any]] = []
     for path in (folder / "journal").glob("*.jsonl"):
-        lines += [line for text in path.read_bytes().splitlines() if "seq" in (line := json.loads(text))]
+        objects = (json.loads(unseal_json(line)[0]) for line in path.read_bytes().splitlines())
+        lines += [each for each in objects if "seq" in each]
     lines.sort(key=lambda line: int(line["seq"]))
     last = max((place for place, line in enumerate(lines) if line["at"] <= at), default=-1)
     memories: dict[str, Memory] = {}

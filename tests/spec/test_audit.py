@@ -8,10 +8,10 @@ import pytest
 
 from mnemo_core.lifecycle.consolidation import audit
 from mnemo_core.lifecycle.consolidation.state import DAY_MS
-from mnemo_core.llm.judging.audit import AuditAnswer, AuditOperation
+from mnemo_core.llm.audit import AuditAnswer, AuditOperation
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_core.similarity.thresholds import SOURCE
-from mnemo_daemon.lifecycle.consolidation.review_queue import ReviewQueue
+from mnemo_daemon.lifecycle.consolidation import ReviewQueue
 from mnemo_store.records import Edge, Memory, PutEdge
 from tests.support.consolidation_services import ConsolidationServices, consolidation_services_in
 from tests.support.samples import AT, sample_memory, write

@@ -115,7 +115,7 @@ def test_an_altered_or_incomplete_backup_replaces_nothing(tmp_path: Path, part: 
 def test_each_backup_of_one_second_has_a_folder_of_its_own(tmp_path: Path) -> None:
     with opened(tmp_path / "data", now=lambda: 0) as store:
         upkeep = StoreMaintenance(store, DISK, list)
-        folders = [upkeep.back_up(None)[0] for _ in range(3)]
+        folders = [Path(upkeep.back_up(None).folder) for _ in range(3)]
     names = ["backup-19700101T000000", "backup-19700101T000000-2", "backup-19700101T000000-3"]
     assert folders == [tmp_path / "data" / "backups" / name for name in names]
     assert all(backup.verify_backup(folder).has_database for folder in folders)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mnemo_core.lifecycle.consolidation import buffer, steps
+from mnemo_core.lifecycle.consolidation import review, steps
 from mnemo_core.lifecycle.consolidation.cycle import violation
-from mnemo_daemon.lifecycle.consolidation import consolidation
+from mnemo_daemon.lifecycle import consolidation
 from mnemo_store.record_texts import session_key
 from mnemo_store.records import ConversationTurn, Memory, PutMeta, Session, Usage
 from tests.support.consolidation_services import ConsolidationServices, consolidation_services_in
@@ -130,7 +130,7 @@ def test_an_evicted_memory_is_still_recalled_and_then_active_and_strong_enough_t
 def test_more_than_fits_a_transaction_waits_for_the_next_cycle(
     services: ConsolidationServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(buffer, "CHANGES_PER_STEP", 2)
+    monkeypatch.setattr(review, "CHANGES_PER_STEP", 2)
     for number in range(1, 4):
         put(services, number)
     set_epoch(services, LAST_EPOCH)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mnemo_core.ingest.changes import ChangeJudge, is_doubtful, is_excluded
+from mnemo_core.ingest.changes import ChangeJudge, is_doubtful, is_excluded, is_remote
 from mnemo_core.ingest.deduplication import Neighbour, find_relations
 from mnemo_core.similarity.thresholds import SOURCE
 from mnemo_core.text.statement_reading import has_same_values, read_statement
@@ -95,6 +95,22 @@ def test_a_repetition_in_other_words_has_the_same_values() -> None:
 )
 def test_a_question_another_relative_and_no_word_in_common_are_excluded(old: str, new: str, is_so: bool) -> None:
     assert is_excluded(read_statement(old), read_statement(new)) == is_so
+
+
+def test_statements_that_are_far_from_each_other_are_not_judged() -> None:
+    old, new = (
+        "The lease is with Rowan, 870 a month, goes out on the 3rd.",
+        "Went over to Lumo with my mobile, 11 a month.",
+    )
+    assert is_remote(read_statement(old), read_statement(new), 0.2)
+    assert not is_remote(read_statement(old), read_statement(new), 0.4)
+    assert not is_remote(read_statement(old), read_statement(new), None)
+    assert not is_remote(read_statement(old), read_statement("The lease costs 900 a month now."), 0.2)
+    changed = ("My shoe size is 43.", "My shoe size is 44 now.")
+    assert JUDGE.find_all([(changed[0], 0.2)], changed[1]) != [""]
+    kids = ("Kids: Lina is 11, Emil is 8.", "Emil braucht für Fußballschuhe inzwischen Größe 36.")
+    assert sum(JUDGE.probabilities(*kids, 0.14)[:2]) >= JUDGE.bars.likely
+    assert JUDGE.find_all([(kids[0], 0.14)], kids[1]) == [""]
 
 
 def test_a_supposition_neither_replaces_nor_is_replaced_for_certain() -> None:

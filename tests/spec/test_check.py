@@ -15,6 +15,7 @@ from mnemo_store.codec import digest_key, encode, id_key, seq_key
 from mnemo_store.database.environment import Database
 from mnemo_store.database.table_access import TableRow, TableWriter
 from mnemo_store.disk import Disk
+from mnemo_store.journal.line_codec import decode_line
 from mnemo_store.maintenance.check import INVARIANTS, READABLE, InvariantViolation, check
 from mnemo_store.maintenance.journal_diff import JournalOwner, check_journal
 from mnemo_store.maintenance.repair import REPAIR_STEPS
@@ -473,7 +474,9 @@ def alter_line(folder: Path, seq: int) -> int:
     """Flips a bit in the middle of the journal line of a change; returns its offset."""
     path = folder / "journal" / "short_term.jsonl"
     data = bytearray(path.read_bytes())
-    start = data.index(b'{"seq":%d,' % seq)
+    lines = data.splitlines(keepends=True)
+    place = next(at for at, line in enumerate(lines[1:], 1) if decode_line(bytes(line[:-1]))[0].seq == seq)
+    start = sum(map(len, lines[:place]))
     data[start + 20] ^= 1
     path.write_bytes(data)
     return start

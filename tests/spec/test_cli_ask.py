@@ -248,6 +248,12 @@ SCENARIOS = (
         {"POST /v1/ask": msgspec.structs.replace(ASKED, method="llm")},
         Case("ask where is the key", says=("\nwritten by the language model · namespace default\n",)),
     )),
+    Scenario("a refused time or namespace is named by its option", (
+        {"POST /v1/memories": refusal(400, "bad_value", "`expires_at` lies before 1970", field="expires_at")},
+        Case("add x --expires 1960-01-01", code=2, err="mnemo: --expires lies before 1970\n"),
+        {"POST /v1/memories": refusal(400, "bad_value", "leave `namespace` out", field="namespace")},
+        Case("add x -n boat", code=2, warns=("leave --namespace out",)),
+    )),
     Scenario("an answer that is not known is told, with the exit code of nothing found", (
         {"POST /v1/ask": UNKNOWN},
         Case("ask who", code=3, out="I don't know.\n", err="nothing found in namespace default\n"),
@@ -256,7 +262,7 @@ SCENARIOS = (
                                                  memories=ASKED.memories[:1])},
         Case("ask who", code=3, err="", says=("I don't know. The closest memory says: Ines has it.\n\n",)),
         {"POST /v1/ask": msgspec.structs.replace(UNKNOWN, sensitive=2)},
-        Case("ask who", code=3, err="2 memories that match better are tagged sensitive and left out; include them "
+        Case("ask who", code=3, err="2 memories that match as well are tagged sensitive and left out; include them "
                                     "with: -t sensitive\nnothing found in namespace default\n"),
         {"POST /v1/ask": msgspec.structs.replace(UNKNOWN, method="llm")},
         Case("ask who", code=3, out="I don't know.\n",

@@ -161,6 +161,16 @@ def test_ingest_names_a_file_that_cannot_be_read(person: CommandLineUser, tmp_pa
     assert "photo.jpg is not UTF-8 text (byte 0)" in person.err
 
 
+def test_an_import_of_a_folder_without_its_tool_says_how_to_name_the_tool(
+    person: CommandLineUser, tmp_path: Path
+) -> None:
+    assert person.give("import", str(tmp_path)) == 2
+    assert "cannot be read: Is a directory" in person.err
+    assert "--from claude-code or --from codex" in person.err
+    assert person.give("import", str(tmp_path / "none.jsonl")) == 2
+    assert "--from" not in person.err
+
+
 def test_turns_are_read_from_json_lines(person: CommandLineUser, stub_daemon: StubDaemon, tmp_path: Path) -> None:
     file = tmp_path / "talk.jsonl"
     file.write_text('{"role": "user", "content": "Where is the key?"}\n\n{"role": "agent", "content": "With Ines."}\n')

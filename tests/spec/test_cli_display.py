@@ -170,6 +170,17 @@ def test_a_hit_shows_its_number_score_place_heading_date_and_best_sentence() -> 
     ]
 
 
+def test_the_day_of_a_daily_note_is_shown_once() -> None:
+    diary = note("/w/app/docs/2025-12-01.md", title="2025-12-01", headings=[])
+    assert next(hit_lines([recalled(note=diary)], PLAIN, HERE, HOME)) == "1  0.82  docs/2025-12-01.md:40 · 2025-12-01"
+
+
+def test_a_preference_is_said_once_of_a_memory() -> None:
+    memory = recalled(kind="procedural", category="preference", form="preference")
+    kinds = [line.split(maxsplit=1)[1] for line in memory_lines(memory, PLAIN, HERE, HOME) if line.startswith("kind")]
+    assert kinds == ["procedural · preference"]
+
+
 def test_a_memory_without_a_note_shows_the_end_of_its_id_and_its_speaker() -> None:
     lines = list(hit_lines([recalled(speaker="Ines")], PLAIN, HERE, HOME))
     assert lines == ["1  0.82  c0ffee01 · Ines · 2025-12-01", "         The key is with Ines."]
@@ -369,6 +380,11 @@ def test_a_memory_that_only_the_journal_has_is_reported_as_such() -> None:
     assert remember_line(answer, PLAIN) == (
         "remembered · c0ffee01 · namespace default · stored, but the store is unavailable (mnemo status)"
     )
+
+
+def test_a_text_that_a_profile_rejects_is_shown_with_the_reason() -> None:
+    answer = RememberAnswer(outcome="discarded", memory=recalled(), reason="low_importance")
+    assert remember_line(answer, PLAIN).startswith("rejected: unimportant · ")
 
 
 def test_the_outcome_of_a_memory_is_shown_with_id_and_namespace() -> None:

@@ -28,6 +28,8 @@ def test_a_fact_is_shown_with_its_time_how_it_stands_and_what_states_it() -> Non
         "Anna  works at  Bosch    since 2024-01-02 · until 2025-03-04 · closed  memory 00000002 · fact f2",
         "Anna  works at  Daimler                                                memory 00000003 · fact f3",
     ]
+    doubtful = view(4, "ZF", perhaps_outdated=True)
+    assert "since 2024-01-02 · perhaps no longer  memory" in fact_lines([doubtful], PLAIN)[0]
     assert "\x1b" not in fact_lines([view(1, "\x1b[31mZF")], PLAIN)[0]
 
 

@@ -219,9 +219,11 @@ ONE_MEMORY = (
                              scores=ScoresView(importance=0.2, novelty=0.2, salience=0.2))},
         Case("add x --explain", says=("0.50, although scored 0.20 = 0.6 x novelty 0.20 + 0.4 x salience 0.20",)),
     )),
-    Scenario("a refused value is the daemon's message, made harmless, and wrong usage", (
+    Scenario("a refused value is the daemon's message, harmless, with the name of the option, and wrong usage", (
         {ADD: refusal(400, "bad_value", "content has 9000 characters\x1b[2J, at most 8192", field="content")},
         Case("add x", code=2, err="mnemo: content has 9000 characters�[2J, at most 8192\n"),
+        {ADD: refusal(400, "bad_value", "`event_at` lies before 1970", field="event_at")},
+        Case("add x --at 1960-01-01", code=2, err="mnemo: --at lies before 1970\n"),
     )),
     Scenario("a memory that does not exist is exit code 3", (
         {"GET /v1/memories/abcdef12": refusal(404, "not_found", "no such memory")},
@@ -667,10 +669,8 @@ DAEMON = (
 
 
 def usage(words: str, message: str, hint: str) -> Scenario:
-    return Scenario(
-        f"wrong usage says what would be right: {words}",
-        (Case(words, code=2, err=f"mnemo: {message}\n       {hint}\n", sent=[]),),
-    )
+    case = Case(words, code=2, err=f"mnemo: {message}\n       {hint}\n", sent=[])
+    return Scenario(f"wrong usage says what would be right: {words}", (case,))
 
 
 WRONG_USAGE = (

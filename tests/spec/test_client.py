@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,7 @@ def test_nobody_listening_is_unreachable_with_the_way_to_start_it(short_folder: 
         client.status()
     assert str(caught.value) == f"no daemon listens on {short_folder / 'none.sock'}"
     assert caught.value.hint == "start it with: mnemo up"
+    assert "\nstart it with: mnemo up" in "".join(traceback.format_exception(caught.value))
     assert caught.value.exit_code == 4
 
 
@@ -326,7 +328,7 @@ def test_every_other_route_is_asked_as_the_protocol_says(stub_daemon: StubDaemon
             ("GET /v1/notes/status", client.notes_status),
             ("GET /v1/notes/roots", client.notes_roots),
             ("POST /v1/notes/roots", lambda: client.add_root("/n", "ns")),
-            ("DELETE /v1/notes/roots", lambda: client.remove_root("r1")),
+            ("DELETE /v1/notes/roots", lambda: client.remove_root(id="r1")),
             ("POST /v1/notes/rescan", client.rescan),
         ]
         for route, call in calls:

@@ -1,7 +1,10 @@
 """Records and keys as bytes, and the line of the journal. SPEC 3.3, store/docs/format.md."""
 
+import base64
 import hashlib
+import random
 import re
+import zlib
 from pathlib import Path
 from typing import get_args
 
@@ -10,10 +13,19 @@ import pytest
 
 from mnemo_store import records
 from mnemo_store.codec import decode_memory, digest_key, encode, id_key, id_text, seq_key, seq_of
-from mnemo_store.journal.line_codec import JournalLine, SegmentHeader, decode_header, decode_line, is_sealed, seal
+from mnemo_store.journal import line_codec
+from mnemo_store.journal.line_codec import (
+    JournalLine,
+    SegmentHeader,
+    decode_header,
+    decode_line,
+    is_sealed,
+    seal,
+    unpacked,
+)
 from mnemo_store.record_texts import content_hash, embedded_text
-from mnemo_store.records import Change, DropMemory, Memory, PutMemory, Record, is_long_term
-from mnemo_store.tables import TABLE_NAMES
+from mnemo_store.records import Change, DropMemory, Memory, PutMemory, PutMeta, Record, is_long_term
+from mnemo_store.tables import EMBEDDING_ROWS, TABLE_NAMES
 from tests.support.samples import sample_id, sample_memory
 
 FORMAT_PAGE = Path(__file__).resolve().parents[2] / "store" / "docs" / "format.md"
@@ -60,6 +72,38 @@ def test_a_header_is_sealed_like_a_line() -> None:
 def test_an_altered_line_is_refused_with_the_reason(data: bytes, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         decode_line(data)
+
+
+def packed_by_hand(text: bytes) -> bytes:
+    """The line with this object packed, as store/docs/format.md defines it."""
+    packer = zlib.compressobj(6, zlib.DEFLATED, -15, zdict=line_codec._DICTIONARY)
+    return sealed_by_hand(b'{"packed":"' + base64.b64encode(packer.compress(text) + packer.flush()) + b'"')
+
+
+def test_a_long_line_is_packed_and_one_that_is_not_is_read_too() -> None:
+    plain = JournalLine(3, 5, "me", (2, "00ff00ff00ff00ff"), (PutMemory(data=sample_memory(1, "tea at noon " * 60)),))
+    text = msgspec.json.encode(plain)
+    assert len(seal(plain).data) < len(text) / 3
+    assert decode_line(seal(plain).data[:-1]) == (plain, seal(plain).sum)
+    assert decode_line(packed_by_hand(text))[0] == plain
+    assert decode_line(sealed_by_hand(text[:-1]))[0] == plain, "as lines were written before any was packed"
+    noise = JournalLine(3, 5, "me", (0, ""), (PutMeta(name="n", value=random.Random(1).randbytes(900).hex()[:700]),))
+    assert decode_line(seal(noise).data[:-1])[0] == noise
+
+
+def test_the_dictionary_is_the_one_that_packed_lines_were_written_with() -> None:
+    digest = hashlib.blake2b(line_codec._DICTIONARY, digest_size=16).hexdigest()
+    assert f"{len(line_codec._DICTIONARY)} bytes, {digest}" in FORMAT_PAGE.read_text()
+
+
+def test_a_packed_line_that_cannot_be_unpacked_is_refused_with_the_reason() -> None:
+    beginning = packed_by_hand(b"[" + b",".join(b"%d" % number for number in range(3000)) + b"]")[11:4011]
+    for packed, why in [
+        (beginning, "cut off"), (base64.b64encode(b"\xff" * 30), "cannot be unpacked"), (b"A", "base64"),
+    ]:  # fmt: skip
+        with pytest.raises(ValueError, match=why):
+            decode_line(sealed_by_hand(b'{"packed":"' + packed + b'"'))
+    assert unpacked(beginning, is_whole=False).startswith(b"[0,1,2,")
 
 
 def test_a_line_of_an_unknown_kind_is_intact_all_the_same() -> None:
@@ -153,15 +197,11 @@ def test_every_kind_of_change_is_described() -> None:
         assert f"`{change.__struct_config__.tag}`" in page, change.__name__
 
 
-def test_the_tables_and_formats_that_the_page_lists_are_those_of_the_code() -> None:
+def test_the_tables_that_the_page_lists_are_those_of_the_code() -> None:
     page = FORMAT_PAGE.read_text()
     database = page[page.index("## The database") : page.index("## The manifest")]
-    assert set(re.findall(r"^\| `(\w+)` \|", database, re.MULTILINE)) == set(TABLE_NAMES)
-    changing = page[page.index("## Changing the format") : page.index("## Defaults")]
-    formats = [int(number) for number in re.findall(r"^\| (\d+) \| .* \|$", changing, re.MULTILINE)]
-    assert formats == list(range(1, records.FORMAT + 1))
-    assert f"\n\nFormat {records.FORMAT}. " in page
-    assert f'{{"mnemo_stream":1,"format":{records.FORMAT},' in page
+    assert set(re.findall(r"^\| `(\w+)` \|", database, re.MULTILINE)) == {*TABLE_NAMES, EMBEDDING_ROWS}
+    assert list(records.FORMATS) == list(range(1, records.FORMAT + 1))
 
 
 def test_sample_ids_are_valid_keys() -> None:

@@ -22,6 +22,7 @@ from mnemo_store.records import ConversationTurn, DropMemory, PutMeta, TurnPair
 from mnemo_store.recovery import modes
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store, TextVectors
+from mnemo_store.tables import META, UNDONE, Table
 from tests.golden.make import fill, state_of
 from tests.support.samples import (
     AT,
@@ -34,6 +35,7 @@ from tests.support.samples import (
     tables_of,
     write,
 )
+from tests.support.table_records import sample_record
 
 CANARY = "zanzibar-canary"
 
@@ -374,6 +376,18 @@ def test_a_store_that_is_not_empty_loads_no_dump(tmp_path: Path) -> None:
         with pytest.raises(StoreNotEmpty):
             load_into(store, exported)
         assert contents(store) == ["memory number 1"]
+
+
+@pytest.mark.parametrize("table", [table for table in UNDONE if table is not META], ids=lambda table: table.name)
+def test_a_store_with_nothing_but_a_record_that_undo_knows_is_not_empty(tmp_path: Path, table: Table[Any]) -> None:
+    with opened(tmp_path / "a") as store:
+        exported = list(dump.write(store.snapshot))
+    with opened(tmp_path / "b") as store:
+        write(store, sample_record(table, 1))
+        with pytest.raises(StoreNotEmpty):
+            load_into(store, exported)
+        with store.snapshot() as snapshot:
+            assert snapshot.scan(table) == [sample_record(table, 1)]
 
 
 def test_a_dump_that_was_cut_off_changes_nothing(tmp_path: Path) -> None:

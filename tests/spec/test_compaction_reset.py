@@ -31,7 +31,7 @@ def filled(store: Store) -> None:
 
 
 def emptied(store: Store, disk: Disk) -> Path:
-    return StoreMaintenance(store, disk, list).reset(("embedding_model",))[0]
+    return Path(StoreMaintenance(store, disk, list).reset(("embedding_model",)).folder)
 
 
 def assert_empty_and_usable(store: Store) -> None:

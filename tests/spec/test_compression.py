@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from mnemo_core.lifecycle.compression import CHARACTERS_MAX, MEMORIES_MAX, first_part, sessions_due
+from mnemo_core.llm.summarize import SummaryAnswer
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
-from mnemo_core.llm.writing.summarize import SummaryAnswer
-from mnemo_core.text.segmentation import sentences
+from mnemo_core.text.languages import sentences
 from mnemo_daemon.lifecycle.compression import IDLE_MS
 from mnemo_daemon.lifecycle.profile_service import Owner
 from mnemo_daemon.memories.memory_service import Caller
@@ -48,30 +48,30 @@ def test_L25_L26_half_of_the_threshold_is_compressed_when_there_are_more_session
 
 def test_L25_sessions_are_compressed_only_when_there_are_more_than_the_threshold(services: CompressionServices) -> None:
     talks(services, 4)
-    assert services.compress().sessions == []
+    assert services.compress().summaries == []
     services.talk("s4", "A fifth conversation.")
-    assert len(services.compress().sessions) == 2
+    assert len(services.compress().summaries) == 2
 
 
 def test_L26_the_sessions_whose_oldest_memory_is_oldest_come_first(services: CompressionServices) -> None:
     made = talks(services, 5)
     services.talk("s0", "Trip 0 was moved to May.")  # a late memory of the oldest session
     result = services.compress()
-    assert [each.compressed.summary.session_id for each in result.sessions] == ["s0", "s1"]
+    assert [each.session_id for each in result.summaries] == ["s0", "s1"]
     assert services.states(*made[0], *made[1], *made[2]) == ["compressed"] * 4 + ["active"] * 2
 
 
 def test_a_number_of_sessions_is_compressed_however_few_there_are(services: CompressionServices) -> None:
     made = talks(services, 2)
-    assert len(services.compress(sessions=1).sessions) == 1
+    assert len(services.compress(sessions=1).summaries) == 1
     assert services.states(*made[0], *made[1]) == ["compressed"] * 2 + ["active"] * 2
 
 
 def test_sessions_are_counted_and_compressed_of_one_user_in_one_namespace(services: CompressionServices) -> None:
     talks(services, 4)
     other = talks(services, 4, user_id="ines") + talks(services, 4, namespace="work")
-    assert services.compress().sessions == []
-    assert len(services.compress(sessions=4, owner=Owner("work", "local")).sessions) == 4
+    assert services.compress().summaries == []
+    assert len(services.compress(sessions=4, owner=Owner("work", "local")).summaries) == 4
     assert services.states(*(each for session in other for each in session)) == ["active"] * 8 + ["compressed"] * 8
 
 
@@ -82,7 +82,7 @@ def test_a_session_that_goes_on_is_not_compressed_but_counted(services: Compress
              turn=ConversationTurn(role="user", tier="recent"))  # fmt: skip
     talks(services, 3)
     result = services.compress()
-    assert [each.compressed.summary.session_id for each in result.sessions] == ["t", "s0"]
+    assert [each.session_id for each in result.summaries] == ["t", "s0"]
     assert (result.under_way, services.states(*filed)) == (1, ["compressed"])
 
 
@@ -122,7 +122,7 @@ def test_without_the_setting_the_job_compresses_sessions_under_the_profile_of_l_
 def test_a_threshold_of_nothing_leaves_all_sessions_as_they_are(tmp_path: Path) -> None:
     with compression_services_in(tmp_path, threshold=0) as services:
         talks(services, 5)
-        assert services.compress().sessions == []
+        assert services.compress().summaries == []
         services.run_job()
         assert services.tasks.asked == []
 
@@ -143,8 +143,8 @@ def test_what_a_person_pinned_or_another_rule_finds_stays_as_it_is(
 ) -> None:
     (plain,) = services.talk("s", "The tin is in the shed.")
     kept = services.put("The key is in the tin.", **{"kind": "episodic", "session_id": "s", **fields})
-    (made,) = services.compress(sessions=1).sessions
-    assert made.compressed.summary.derived_from == (plain,)
+    (made,) = services.compress(sessions=1).summaries
+    assert made.derived_from == (plain,)
     assert services.memory(kept).state == fields.get("state", "active")
 
 
@@ -160,10 +160,10 @@ def test_what_is_said_later_in_a_compressed_session_gets_a_summary_of_its_own(se
     first = services.talk("s", "The tin is in the shed.")
     services.compress(sessions=1)
     later = services.talk("s", "The shed was painted green.")
-    (made,) = services.compress(sessions=1).sessions
-    assert made.compressed.summary.derived_from == tuple(later)
+    (made,) = services.compress(sessions=1).summaries
+    assert made.derived_from == tuple(later)
     assert services.states(*first, *later) == ["compressed"] * 2
-    assert services.compress(sessions=1).sessions == []
+    assert services.compress(sessions=1).summaries == []
 
 
 # The summary
@@ -178,24 +178,24 @@ def test_L27_the_summary_is_made_of_the_memories_in_the_order_of_time(tmp_path: 
             services.talk("s", "Anna paid 40 euros.")[0],
             services.talk("s", "Anna booked Oslo.", event_at=5)[0],
         )
-        (made,) = services.compress(sessions=1).sessions
-        summary = services.memory(made.compressed.summary.id)
+        (made,) = services.compress(sessions=1).summaries
+        summary = services.memory(made.id)
         assert (summary.content, summary.method) == ("Anna booked Oslo. Anna paid 40 euros.", "llm:scripted")
         assert summary.derived_from == (early, late)
 
 
 def test_L27_without_a_model_sentences_of_the_session_are_its_summary(services: CompressionServices) -> None:
     services.talk("s", "Anna booked Oslo for May.", "Tom paid 40 euros.")
-    (made,) = services.compress(sessions=1).sessions
-    assert made.compressed.summary.content == "Anna booked Oslo for May. Tom paid 40 euros."
-    assert (made.method, made.compressed.summary.method) == ("rule", "rule")
+    (made,) = services.compress(sessions=1).summaries
+    assert made.content == "Anna booked Oslo for May. Tom paid 40 euros."
+    assert made.method == "rule"
 
 
 def test_L27_without_a_model_three_sentences_of_a_long_session_are_its_summary(services: CompressionServices) -> None:
     told = [f"On day {day} Anna walked {day * 10} kilometres from Oslo towards the town of Bergen." for day in range(9)]
     services.talk("s", *(text for pair in zip(told, ["Nice!", "See you."] * 5, strict=False) for text in pair))
-    (made,) = services.compress(sessions=1).sessions
-    said = sentences(made.compressed.summary.content)
+    (made,) = services.compress(sessions=1).summaries
+    said = sentences(made.content)
     assert len(said) == 3
     assert set(said) <= set(told)
 
@@ -206,12 +206,12 @@ def test_a_summary_says_who_said_what_and_takes_no_small_talk(services: Compress
     talk = services.talk("s1", "Thanks, see you!", category="crumb") + services.talk(
         "s1", "Where is it?", category="request"
     )
-    (made,) = services.compress(1).sessions
-    assert made.compressed.summary.content == (
+    (made,) = services.compress(1).summaries
+    assert made.content == (
         "Ana: The boat is moored at pier 4. Ana: It needs a new mast. user: I sold the old mast to Bruno for 90 euros."
     )
     assert services.states(*talk) == ["active", "active"]
-    assert services.compress(1).sessions == [], "small talk alone is no session to compress"
+    assert services.compress(1).summaries == [], "small talk alone is no session to compress"
 
 
 def test_L27_a_session_without_a_summary_is_passed_over(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_L27_a_session_without_a_summary_is_passed_over(tmp_path: Path) -> None:
     with compression_services_in(tmp_path) as services:
         ids = services.talk("s", "…")
         services.compression._tasks = BlankAnswers()  # type: ignore[assignment]
-        assert services.compress(sessions=1).sessions == []
+        assert services.compress(sessions=1).summaries == []
         assert services.states(*ids) == ["active"]
 
 
@@ -252,8 +252,8 @@ def test_L28_the_summary_is_a_semantic_memory_that_names_its_session_and_its_sou
 
 def test_a_summary_that_an_agent_asked_for_is_trusted_like_the_agent(services: CompressionServices) -> None:
     services.talk("s", "Anna booked Oslo.", importance=0.9, importance_source="user")
-    (made,) = services.compress(sessions=1, caller=Caller("mcp", trust="agent")).sessions
-    summary = services.memory(made.compressed.summary.id)
+    (made,) = services.compress(sessions=1, caller=Caller("mcp", trust="agent")).summaries
+    summary = services.memory(made.id)
     assert (summary.trust, summary.importance, summary.importance_source) == ("agent", 0.9, "rule")
 
 
@@ -274,8 +274,8 @@ def test_L29_the_originals_are_kept_and_found_with_include_compressed(services: 
 def test_L20_a_compressed_memory_is_left_out_while_its_summary_stands(services: CompressionServices) -> None:
     (original,) = services.talk("s", "The spare key is in the tin, and the tin is in the shed.")
     services.put("The spare key is old.", importance=0.1)
-    (made,) = services.compress(sessions=1).sessions
-    summary = made.compressed.summary.id
+    (made,) = services.compress(sessions=1).summaries
+    summary = made.id
 
     def found(**fields: Any) -> set[str]:
         return {hit.details.memory.id for hit in services.services.recall("spare key", **fields).hits}
@@ -292,7 +292,7 @@ def test_nothing_is_written_where_a_memory_is_changed_while_its_summary_is_made(
 
     with compression_services_in(tmp_path, edit) as services:
         ids = services.talk("s", "Anna booked Oslo.", "Anna paid 40 euros.")
-        assert services.compress(sessions=1).sessions == []
+        assert services.compress(sessions=1).summaries == []
         assert services.states(*ids) == ["active", "active"]
         assert services.services.listed(source="compress") == []
 
@@ -303,7 +303,7 @@ def test_a_memory_that_is_pinned_while_its_summary_is_made_stays(tmp_path: Path)
 
     with compression_services_in(tmp_path, pin) as services:
         ids = services.talk("s", "Anna booked Oslo.")
-        assert services.compress(sessions=1).sessions == []
+        assert services.compress(sessions=1).summaries == []
         assert services.states(*ids) == ["active"]
 
 
@@ -313,8 +313,8 @@ def test_a_new_version_with_the_same_text_is_no_change(tmp_path: Path) -> None:
 
     with compression_services_in(tmp_path, score) as services:
         ids = services.talk("s", "Anna booked Oslo.")
-        (made,) = services.compress(sessions=1).sessions
-        assert (made.compressed.summary.importance, services.states(*ids)) == (0.9, ["compressed"])
+        (made,) = services.compress(sessions=1).summaries
+        assert (made.importance, services.states(*ids)) == (0.9, ["compressed"])
 
 
 def test_a_dry_run_answers_the_same_and_writes_nothing(services: CompressionServices) -> None:
@@ -328,9 +328,7 @@ def test_a_dry_run_answers_the_same_and_writes_nothing(services: CompressionServ
     def outline(memory: Memory) -> Any:
         return memory.content, memory.derived_from, memory.tags, memory.trust, memory.importance
 
-    assert [outline(each.compressed.summary) for each in planned.sessions] == [
-        outline(each.compressed.summary) for each in real.sessions
-    ]
+    assert [outline(each) for each in planned.summaries] == [outline(each) for each in real.summaries]
     assert planned.lifted == real.lifted == (1, 0, 1)
 
 
@@ -342,7 +340,7 @@ def test_undo_takes_all_of_a_compression_back_and_it_is_not_made_again(services:
     assert services.states(*ids[0], *ids[1], item) == ["active"] * 5
     assert services.texts() == {}
     again = services.compress(sessions=5, cutoff_hours=48)
-    assert [each.compressed.summary.session_id for each in again.sessions] == ["s2", "s3", "s4"]
+    assert [each.session_id for each in again.summaries] == ["s2", "s3", "s4"]
     assert again.lifted == (0, 0, 0)
 
 
@@ -351,7 +349,7 @@ def test_an_erased_summary_is_not_written_again(services: CompressionServices) -
     with services.services.store.snapshot() as snapshot:
         salt = snapshot.meta("salt")
     write(services.services.store, ErasedText(hash=skip_hash(salt, "Anna booked Oslo."), at=1))
-    assert services.compress(sessions=1).sessions == []
+    assert services.compress(sessions=1).summaries == []
     assert services.states(*ids) == ["active"]
 
 

@@ -12,7 +12,7 @@ from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, CycleStep, 
 from mnemo_core.lifecycle.consolidation.state import CycleState, moved
 from mnemo_core.lifecycle.consolidation.steps import plan_decay
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.lifecycle.consolidation import consolidation
+from mnemo_daemon.lifecycle import consolidation
 from mnemo_daemon.priority import BUSY, WaitReason
 from mnemo_daemon.scheduler import Job, Scheduler
 from mnemo_daemon.settings import LifecycleSettings

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_core.lifecycle.consolidation import buffer, core_admission, steps
+from mnemo_core.lifecycle.consolidation import buffer, core_admission, review, steps
 from mnemo_core.lifecycle.consolidation.core_admission import UNUSED_EPOCHS
-from mnemo_core.llm.judging.triage import GateAnswer, TriageAnswer
-from mnemo_daemon.lifecycle.consolidation import consolidation
+from mnemo_core.llm.triage import GateAnswer, TriageAnswer
+from mnemo_daemon.lifecycle import consolidation
 from mnemo_store.record_texts import decision_digest
 from mnemo_store.records import ConversationTurn, Edge, LifecycleDecision, Memory, PutEdge, PutMemory, PutMeta, Usage
 from mnemo_store.tables import DECISIONS
@@ -657,7 +657,7 @@ def test_what_a_person_took_back_does_not_stand_in_the_way_of_others(
     services: ConsolidationServices, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(consolidation, "STEPS", [step for step in steps.STEPS if step.name in (name, "decay")])
-    for module in (buffer, core_admission):
+    for module in (buffer, core_admission, review):
         monkeypatch.setattr(module, "CHANGES_PER_STEP", 2)
     monkeypatch.setattr(buffer, "TRIAGED_MAX", 2)
     monkeypatch.setattr(buffer, "BUFFER_MAX", 0)

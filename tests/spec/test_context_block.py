@@ -12,10 +12,10 @@ from mnemo_core.retrieval.context_block import (
     author_of,
     escape_content,
     located_lines,
-    render_block,
     render_cut_block,
     render_m_block,
 )
+from tests.support.context_blocks import render_block
 from tests.support.samples import sample_memory
 
 TEA = ContextLine("01a1fc3b-68dd-7000-a504-7d99c5749240", "episodic", "2024-01-20", "Had tea with Ines.")

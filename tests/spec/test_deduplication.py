@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mnemo_core.ingest import deduplication
+from mnemo_core.ingest import changes, deduplication
 from mnemo_core.ingest.attributes import attribute_claims as claims_module
 from mnemo_core.ingest.attributes.attribute_claims import extract_claims
 from mnemo_core.ingest.deduplication import (
@@ -20,6 +20,7 @@ from mnemo_core.ingest.deduplication import (
 from mnemo_core.ingest.mutations import MemoryRelation
 from mnemo_core.similarity import thresholds
 from mnemo_core.similarity.thresholds import SOURCE, is_similar, of_model, text_jaccard
+from mnemo_core.text.syntax.statements import extract_triple
 from mnemo_core.text.text_cache import TextCache
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
 from mnemo_daemon.models.embedders.embedder import Embedder
@@ -414,15 +415,26 @@ def test_clearing_the_cache_empties_every_cache_of_analysed_texts() -> None:
     find_relations(
         "The boat lies in Lisbon.", "", 5, [Neighbour(sample_memory(1, content="The boat lies in Porto."), 0.9)], SOURCE
     )
-    caches: tuple[TextCache[Any], ...] = (thresholds.kept_words, deduplication._specifics, claims_module.read_claims)
+    changes.pair_features("The boat lies in Porto.", "The boat lies in Lisbon.", 0.9)
+    changes.word_row("b:lisbon")
+    extract_triple("The boat lies in Lisbon.")
+    caches: tuple[TextCache[Any], ...] = (
+        thresholds.kept_words, deduplication._specifics, claims_module.read_claims, changes._statement, extract_triple
+    )  # fmt: skip
     assert all(map(len, caches))
+    assert changes.word_row.cache_info().currsize
     clear_text_cache()
     assert not any(map(len, caches))
+    assert not changes.word_row.cache_info().currsize
 
 
 @pytest.mark.parametrize(
-    "cache", [thresholds.kept_words, deduplication._specifics, deduplication._untouched, claims_module.read_claims]
-)
+    "cache",
+    [
+        thresholds.kept_words, deduplication._specifics, deduplication._untouched, claims_module.read_claims,
+        changes._statement, extract_triple,
+    ],
+)  # fmt: skip
 def test_the_cache_of_analysed_texts_is_bounded_by_their_characters(cache: TextCache[Any]) -> None:
     assert cache.characters_max <= 1 << 20
 

@@ -13,12 +13,12 @@ import pytest
 from mnemo_core.lifecycle.consolidation.cycle import violation
 from mnemo_core.lifecycle.consolidation.state import TopicLeaf
 from mnemo_core.lifecycle.consolidation.steps import STEPS
-from mnemo_core.llm.grounding import loss_of
+from mnemo_core.llm.faithfulness import loss_of
+from mnemo_core.llm.merge import DistilledEntry, DistilledTopic
+from mnemo_core.llm.summarize import CondensedText
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
-from mnemo_core.llm.writing.distill import DistilledEntry, DistilledTopic
-from mnemo_core.llm.writing.summarize import CondensedText
-from mnemo_core.text.segmentation import sentences
-from mnemo_daemon.lifecycle.consolidation import consolidation
+from mnemo_core.text.languages import sentences
+from mnemo_daemon.lifecycle import consolidation
 from mnemo_store.record_texts import content_hash
 from mnemo_store.records import ConversationTurn, Edge, Fact, Layer, Memory, TraceStep, Trust
 from tests.support.consolidation_services import Answers, ConsolidationServices, consolidation_services_in

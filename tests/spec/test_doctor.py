@@ -16,7 +16,7 @@ from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.doctor import daemon_checks, machine_checks, place_checks
 from mnemo_client.cli.doctor.doctor_checks import DoctorCheck, Examination
 from mnemo_client.cli.doctor.examination import CHECKS, run_row
-from mnemo_client.cli.doctor.redaction import Redactor, masked_log
+from mnemo_client.cli.doctor.support_bundle import Redactor, masked_log
 from mnemo_client.cli.terminal import standard_terminal
 from mnemo_client.errors import MnemoError, UnreachableError
 from mnemo_client.protocol.ingestion import RememberAnswer
@@ -65,7 +65,7 @@ def test_the_doctor_wants_the_data_folder_private(tmp_path: Path, mode: int, out
     folder = tmp_path / "data"
     folder.mkdir()
     folder.chmod(mode)
-    check = place_checks.data_check(folder)
+    (check,) = place_checks.check_data(examined(home=tmp_path))
     folder.chmod(0o700)
     assert check.outcome == outcome
     assert bool(check.fix) is (outcome != "ok")
@@ -91,7 +91,7 @@ def test_the_doctor_names_each_fault_and_the_command_that_fixes_it() -> None:
         views={"words": view("stale", 1.0), "vectors": view("building", 0.5)},
     )  # fmt: skip
     rows = (row for row in CHECKS if row.name in ("version", "model", "views", "notes"))
-    checks = {check.name: check for row in rows for check in row.run(examined(ill))}
+    checks = {check.name or row.name: check for row in rows for check in row.run(examined(ill))}
     assert checks["version"].outcome == "warn"
     assert checks["version"].fix == "mnemo down; mnemo up"
     assert (checks["model"].outcome, checks["model"].fix) == ("warn", "mnemo models pull all-MiniLM-L6-v2")

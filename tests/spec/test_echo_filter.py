@@ -18,7 +18,8 @@ from mnemo_core.ingest.echo_filter import (
     HandoutLog,
     strip_echoes,
 )
-from mnemo_core.retrieval.context_block import ContextLine, render_block
+from mnemo_core.retrieval.context_block import ContextLine
+from tests.support.context_blocks import render_block
 
 ANNA = ContextLine(
     "01a1fc3b-68dd-7000-a504-7d9900000001", "semantic", "2024-01-20", "Anna lives in Lisbon with two cats."
@@ -150,6 +151,7 @@ def test_a_changed_line_leaves_nothing(number: int) -> None:
         "I remember that Anna lives in Lisbon, with two cats!",
         "Until 28 November 2026: Anna lives in Lisbon with two cats.",
         "Perhaps until 3 May 2026: Anna lives in Lisbon with two cats.",
+        "Perhaps otherwise since 3 May 2026: Anna lives in Lisbon with two cats.",
         "The closest memory says: Anna lives in Lisbon with two cats.",
         "Anna lives in Lisbon with her two cats."[:20] + " with two cats.",
     ],

@@ -8,11 +8,12 @@ import msgspec
 import pytest
 
 from mnemo_core.ingest import erasure
-from mnemo_core.ingest.erasure import ErasurePlan, references_of
-from mnemo_core.ingest.residue_scan import (
+from mnemo_core.ingest.erasure import (
     BLOCK_BYTES,
+    ErasurePlan,
     ResidueFinder,
     ResiduePatterns,
+    references_of,
     residue_patterns,
     texts_of,
 )

@@ -11,8 +11,8 @@ from mnemo_core.retrieval.excerpts import (
     TokenRows,
     join,
     select_excerpt,
+    sentence_spans,
 )
-from mnemo_core.retrieval.snippets import sentence_spans
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import load_embedder
 from mnemo_daemon.settings import Numerics

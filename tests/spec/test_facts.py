@@ -64,12 +64,24 @@ def open_objects(states: Sequence[FactState]) -> list[str]:
         ("I'm working on the parser.", ("I", "work on", "the parser")),
         ("We are building a boat.", ("We", "build", "a boat")),
         ("We use Redis with Celery.", ("We", "use", "Redis with Celery")),
+        (
+            "Please answer in metric units and keep answers short.",
+            ("I", "ask", "Please answer in metric units and keep answers short"),
+        ),
+        ("Please note that Rita is allergic to nuts.", ("Rita", "is allergic to", "nuts")),
         ("Nova reads src/app/config.toml.", ("Nova", "reads", "src/app/config.toml")),
         ("Nova keeps the limits in src/app/config.toml.", ("Nova", "keeps", "the limits in src/app/config.toml")),
     ],
 )
 def test_M26_plain_patterns_give_the_edges_of_the_graph(text: str, triple: tuple[str, str, str] | None) -> None:
     assert stated_triples(text) == (() if triple is None else (triple,))
+
+
+def test_where_somebody_lives_and_what_they_work_as_are_two_facts() -> None:
+    found = stated_triples("My name is Marta Oliveira, I live in Lisbon and work as a nurse at the Clinic Sol.")
+    assert [*map(tuple, found)] == [
+        ("I", "name", "Marta Oliveira"), ("I", "live in", "Lisbon"), ("I", "work as", "a nurse at the Clinic Sol"),
+    ]  # fmt: skip
 
 
 def test_M26_a_text_whose_facts_cannot_be_read_is_stored_without_any() -> None:
@@ -94,6 +106,9 @@ def test_M26_a_text_whose_facts_cannot_be_read_is_stored_without_any() -> None:
         ("Maybe we chose LMDB.", None),
         ("Does Anna work at Siemens?", None),
         ("Otto lives in Hamburg now.", ("Otto", "lives in", "Hamburg")),
+        ("Anna now works at Siemens.", ("Anna", "works at", "Siemens")),
+        ("The forecast API now listens on port 9090.", ("The forecast API", "listens on", "port 9090")),
+        ("Apocalypse Now has two versions.", ("Apocalypse Now", "has", "two versions")),
         ("I moved to Potsdam last weekend!", ("I", "moved to", "Potsdam")),
         ("I like Apocalypse Now.", ("I", "like", "Apocalypse Now")),
         ("Anna works at home this week.", ("Anna", "works at", "home this week")),

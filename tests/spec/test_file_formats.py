@@ -9,7 +9,7 @@ import pytest
 from mnemo_core.documents.blocks import NoteDocument
 from mnemo_core.documents.chunking import split_blocks
 from mnemo_core.documents.file_formats import FileFormatError, page_starts, parse_format
-from mnemo_core.documents.web_page import read_web_page
+from mnemo_core.documents.html_text import read_web_page
 from mnemo_core.documents.word_file import UNPACKED_BYTES_MAX, WordFileError, read_word_file
 from tests.support.time_complexity import repeated, require_linear
 

@@ -11,7 +11,7 @@ from mnemo_client.protocol.choices import ForecastLayer
 from mnemo_client.protocol.lifecycle import ForecastAnswer, MemoryForecastView
 from mnemo_core.lifecycle.consolidation.forecast import STANDINGS
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.lifecycle.consolidation.forecasts import FRESH_MS, Forecasts
+from mnemo_daemon.lifecycle.forecasts import FRESH_MS, Forecasts
 from mnemo_daemon.settings import LifecycleSettings
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import ConversationTurn, Memory, Usage

@@ -7,6 +7,7 @@ import pytest
 
 from mnemo_daemon.sync.cipher import PassphraseCost, SyncError, UnauthenticData
 from mnemo_daemon.sync.group_keys import (
+    BadPairingCode,
     GroupExists,
     GroupKey,
     ReplacedKey,
@@ -19,7 +20,6 @@ from mnemo_daemon.sync.group_keys import (
     pairing_code,
     replace_key,
 )
-from mnemo_daemon.sync.pairing import BadPairingCode
 
 CHEAP = PassphraseCost(passes=1, memory_bytes=8192)
 WORDS = "correct horse"

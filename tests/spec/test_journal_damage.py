@@ -58,9 +58,10 @@ def opened(folder: Path, *, read_only: bool = False, segment_bytes: int = 2000) 
 
 
 def line(end: End, value: str = "") -> SealedLine:
-    """The line after `end`; no two have the same content."""
+    """The line after `end`; no two have the same content, and every third is packed."""
     quoted = '"sum":"{' * (end[0] % 7)
-    memory = sample_memory(end[0] + 1, value or f"memory {end[0] + 1} says “{quoted}”\n")
+    repeats = 20 if end[0] % 3 == 2 else 1
+    memory = sample_memory(end[0] + 1, value or f"memory {end[0] + 1} says “{quoted}”\n" * repeats)
     return seal(JournalLine(end[0] + 1, 5, "test", end, (PutMemory(data=memory),), what="add"))
 
 
@@ -362,7 +363,7 @@ def test_a_line_of_ten_million_bytes_is_a_line_like_any_other(tmp_path: Path) ->
     journal = opened(tmp_path)
     journal.continue_after(NO_CHANGES)
     add(journal, "short")
-    add(journal, "short", value="x" * BIG)
+    add(journal, "short", value=random.Random(1).randbytes(BIG).hex())  # as packed, it is longer than BIG
     journal.segment_bytes = 1 << 30
     add(journal, "short", "short")
     journal.close()

@@ -7,6 +7,7 @@ import errno
 import hashlib
 import json
 import os
+import random
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -264,7 +265,8 @@ def test_a_snapshot_is_written_in_pieces_and_never_held_in_memory(tmp_path: Path
                 yield piece
 
     written = WrittenJournal(tmp_path, Sizes())
-    written.facts = {f"fact {number}": "x" * 1000 for number in range(5000)}
+    chance = random.Random(1)
+    written.facts = {f"fact {number}": chance.randbytes(1000).hex() for number in range(5000)}
     Sizes.sizes.clear()
     written.rewrite()
     assert max(Sizes.sizes) < 1.2 * (1 << 20)

@@ -12,8 +12,9 @@ import pytest
 
 from mnemo_core.ingest.classification import classify
 from mnemo_core.ingest.memory_cues import CoreCategory, MemoryFacts
-from mnemo_core.llm.judging import triage
-from mnemo_core.llm.judging.triage import (
+from mnemo_core.llm import triage
+from mnemo_core.llm.tasks import TaskInputs, prompt_data
+from mnemo_core.llm.triage import (
     GateAnswer,
     ImportanceAnswer,
     TriageAnswer,
@@ -25,7 +26,6 @@ from mnemo_core.llm.judging.triage import (
     validate_importance,
     validate_triage,
 )
-from mnemo_core.llm.tasks import TaskInputs, prompt_data
 from tests.support.recall_sets import FOLDER
 
 ROWS = Path(__file__).parents[1] / "fixtures" / "llm" / "memories.jsonl"

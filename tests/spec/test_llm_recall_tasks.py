@@ -3,8 +3,17 @@
 import msgspec
 import pytest
 
-from mnemo_core.llm.questions.expand import EXPAND, Phrasings, is_follow_up, resolve_follow_up, validate_phrasings
-from mnemo_core.llm.questions.rerank import SourceScores, kept_sources, score_by_recall, validate_scores
+from mnemo_core.llm.recall_tasks import (
+    EXPAND,
+    Phrasings,
+    SourceScores,
+    is_follow_up,
+    kept_sources,
+    resolve_follow_up,
+    score_by_recall,
+    validate_phrasings,
+    validate_scores,
+)
 from mnemo_core.llm.tasks import EarlierQuestion, RecalledSource, TaskInputs, prompt_data
 from mnemo_core.retrieval.query_expansion import added_words
 

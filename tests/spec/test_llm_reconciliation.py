@@ -11,9 +11,9 @@ from typing import Any, get_args
 import pytest
 
 from mnemo_core.ingest.memory_cues import MemoryFacts
-from mnemo_core.llm.judging import audit, reconcile
-from mnemo_core.llm.judging.audit import AuditAnswer, AuditOperation, audit_by_rule, validate_audit
-from mnemo_core.llm.judging.reconcile import (
+from mnemo_core.llm import audit, reconcile
+from mnemo_core.llm.audit import AuditAnswer, AuditOperation, audit_by_rule, validate_audit
+from mnemo_core.llm.reconcile import (
     RECONCILE,
     ReconcileAnswer,
     Relation,

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemo_core.llm.grounding import loss_of, rejection_kind, rejection_of, unsupported_specific
-from mnemo_core.llm.questions.question_answer import (
+from mnemo_core.llm.faithfulness import loss_of, rejection_kind, rejection_of, unsupported_specific
+from mnemo_core.llm.question_answer import (
     AnswerSentence,
     QuestionAnswer,
     is_quotable,
@@ -15,10 +15,18 @@ from mnemo_core.llm.questions.question_answer import (
     validate_answer,
 )
 from mnemo_core.llm.registry import TASKS
+from mnemo_core.llm.summarize import (
+    NAMING,
+    SUMMARY_CHARACTERS,
+    NameAnswer,
+    SummaryAnswer,
+    extract_name,
+    extract_summary,
+    validate_name,
+    validate_summary,
+)
 from mnemo_core.llm.tasks import AnyTask, RecalledSource, TaskInputs, prompt_data, prompt_head
-from mnemo_core.llm.writing.naming import NAMING, NameAnswer, extract_name, validate_name
-from mnemo_core.llm.writing.summarize import SUMMARY_CHARACTERS, SummaryAnswer, extract_summary, validate_summary
-from mnemo_core.text.segmentation import sentences
+from mnemo_core.text.languages import sentences
 
 SOURCES = (
     "Anna moved to Berlin on 5 January 2019. She has three cats.",
@@ -208,6 +216,8 @@ LIMITS = ("The retry limit of queue B is 5.", "Otto's boat has a berth at pier C
         ("What is the retry limit of Heron?", "The retry limit is 5.", RecalledSource(is_spoken=True), ""),
         ("What is the retry limit on Mondays?", "The retry limit is 5.", RecalledSource(), ""),  # left to the judge
         ("Wie hoch ist das Limit der Warteschlange?", "5.", RecalledSource(), ""),  # every noun has a capital
+        ("Wie hoch ist das Limit von Frau Lindner?", "5.", RecalledSource(), "lindn"),
+        ("Wo ist das Limit für meinen Bruder Enno?", "5.", RecalledSource(), "enno"),
     ],
 )
 def test_an_answer_rests_on_what_names_the_specifics_of_the_question(

@@ -6,14 +6,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemo_core.llm.faithfulness import contradiction_between, distortion_of, omission_of
+from mnemo_core.llm.faithfulness import contradiction_between, distortion_of, loss_of, omission_of
 from mnemo_core.llm.grammar import CHARACTERS_MAX
-from mnemo_core.llm.grounding import loss_of
+from mnemo_core.llm.merge import (
+    INSERT_MERGE,
+    MERGE,
+    DistilledEntry,
+    DistilledTopic,
+    MergedText,
+    unite_overlapping,
+    unite_texts,
+    validate_distilled,
+    validate_merge,
+)
 from mnemo_core.llm.registry import TASKS
-from mnemo_core.llm.tasks import AnyTask, Probe, TaskInputs
-from mnemo_core.llm.writing.distill import DistilledEntry, DistilledTopic, unite_overlapping, validate_distilled
-from mnemo_core.llm.writing.merge import INSERT_MERGE, MERGE, MergedText, unite_texts, validate_merge
-from mnemo_core.llm.writing.summarize import (
+from mnemo_core.llm.summarize import (
     CONDENSED_CHARACTERS,
     LINE_CHARACTERS,
     LINES_MAX,
@@ -29,7 +36,8 @@ from mnemo_core.llm.writing.summarize import (
     validate_resume,
     validate_summary,
 )
-from mnemo_core.text.segmentation import sentences
+from mnemo_core.llm.tasks import AnyTask, Probe, TaskInputs
+from mnemo_core.text.languages import sentences
 
 SOURCES = (
     "Anna has 3 cats and Bob has 4 dogs. Anna pays Bob.",

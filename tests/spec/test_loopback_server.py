@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from mnemo_client import loopback
+from mnemo_client import loopback, process
 from mnemo_client.errors import UsageError
 
 
@@ -78,13 +78,13 @@ def test_a_token_is_accepted_in_the_headers_that_programs_use() -> None:
 
 
 def test_the_place_of_a_server_names_it_only_while_it_runs(tmp_path: Path) -> None:
-    place = loopback.ServerPlace(tmp_path / "run", "page")
+    place = process.ServerPlace(tmp_path / "run", "page")
     assert place.running() is None
-    record = loopback.ServerRecord("http://127.0.0.1:1", "secret", 7)
+    record = process.ServerRecord("http://127.0.0.1:1", "secret", 7)
     with place.taken() as is_free:
         assert is_free
         place.publish(record)
-        other = loopback.ServerPlace(tmp_path / "run", "page")
+        other = process.ServerPlace(tmp_path / "run", "page")
         assert other.running() == record
         with other.taken() as is_free_too:
             assert not is_free_too

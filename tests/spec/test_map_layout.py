@@ -16,9 +16,9 @@ from mnemo_core.knowledge.map_layout import (
     optimise,
     place_by_neighbours,
     principal_components,
-    trustworthiness,
     weighted_edges,
 )
+from tests.support.map_quality import trustworthiness
 
 FAR = -9.0  # below every cosine
 

@@ -10,8 +10,7 @@ import pytest
 from mnemo_client.protocol.knowledge import MapAnswer
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.knowledge import memory_map
-from mnemo_daemon.knowledge.map_pages import MapPages
-from mnemo_daemon.knowledge.memory_map import POINTS_MIN, MapLayout, MemoryMap
+from mnemo_daemon.knowledge.memory_map import POINTS_MIN, MapLayout, MapPages, MemoryMap
 from mnemo_store.disk import Disk
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import DropMemory
@@ -52,7 +51,7 @@ class Maps:
         self.run()
 
     def layout(self) -> MapLayout:
-        layout = self.map.layout()
+        layout = self.map.layout
         assert layout is not None
         return layout
 
@@ -129,7 +128,7 @@ def test_a_map_survives_a_restart_and_a_file_that_is_gone_is_made_again(maps: Ma
     assert (maps.layout().id, maps.points()) == (layout, before)
     (tmp_path / "views" / memory_map.FILE).write_bytes(b"x")
     maps.open()
-    assert maps.map.layout() is None
+    assert maps.map.layout is None
     maps.run()
     assert len(maps.points()) == 12
 
@@ -164,7 +163,7 @@ def test_a_layout_that_was_begun_before_an_erasure_is_not_used(maps: Maps) -> No
     maps.map.remove_deleted()
     for _ in work:
         pass
-    assert maps.map.layout() is None
+    assert maps.map.layout is None
     maps.run()
     assert len(maps.points()) == 11
 

@@ -2,11 +2,13 @@
 
 import errno
 import os
+import re
 import shutil
 import tarfile
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,6 +19,7 @@ from mnemo_store.database.migrations import Migration
 from mnemo_store.database.table_access import TableWriter
 from mnemo_store.disk import Disk
 from mnemo_store.errors import DiskFull, NewerFormat
+from mnemo_store.journal.line_codec import unseal_json
 from mnemo_store.maintenance.check import check
 from mnemo_store.records import FORMAT
 from mnemo_store.store import Store
@@ -62,15 +65,30 @@ def test_the_journal_alone_of_a_golden_store_gives_all_but_its_vectors(tmp_path:
         assert store.data_losses == []
 
 
-def test_a_store_that_is_written_today_is_the_golden_one_to_the_byte(tmp_path: Path) -> None:
+def lines_of(folder: Path) -> dict[str, list[Any]]:
+    """The lines of each file of a journal, without checksums: zlib packs in other bytes where it is another build."""
+    lines = {}
+    for path in sorted(folder.iterdir()):
+        lines[path.name] = [msgspec.json.decode(unseal_json(line)[0]) for line in path.read_bytes().splitlines()]
+        for line in lines[path.name]:
+            line.pop("prev", None)
+    return lines
+
+
+def test_a_store_that_is_written_today_is_the_golden_one(tmp_path: Path) -> None:
     make.main(tmp_path / "today.tar.gz")
-    assert (tmp_path / "today.jsonl").read_bytes() == expected_of(FORMAT)
+    made, kept = (re.sub(rb'"sum":"\w+"', b"", each) for each in (
+        (tmp_path / "today.jsonl").read_bytes(), expected_of(FORMAT))
+    )  # fmt: skip
+    assert made == kept
     with tarfile.open(tmp_path / "today.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     today, golden = tmp_path / "data", unpacked(FORMAT, tmp_path / "golden")
-    journals = {path.name: path.read_bytes() for path in (golden / "journal").iterdir()}
-    assert {path.name: path.read_bytes() for path in (today / "journal").iterdir()} == journals
-    assert tables_of(today) == tables_of(golden)
+    assert lines_of(today / "journal") == lines_of(golden / "journal")
+    tables = [tables_of(each) for each in (today, golden)]
+    for each in tables:
+        each["meta"] = [row for row in each["meta"] if row[0] != b"sum"]
+    assert tables[0] == tables[1]
     assert sorted(path.name for path in today.iterdir()) == sorted(path.name for path in golden.iterdir())
 
 
@@ -90,6 +108,7 @@ NEXT: tuple[Migration, ...] = (*migrations.MIGRATIONS, drop_owners)
 
 def test_there_is_a_migration_to_every_format_after_the_first() -> None:
     assert len(migrations.MIGRATIONS) == FORMAT - 1
+    assert set(migrations.STEPS) <= set(range(2, FORMAT + 1))
 
 
 def test_a_store_of_this_format_is_migrated_once_to_the_next_and_kept_as_it_was(tmp_path: Path) -> None:

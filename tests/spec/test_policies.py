@@ -20,9 +20,9 @@ from mnemo_core.ingest.policies import (
     preference_source_l,
     salience_source_l,
 )
-from mnemo_core.llm.judging.reconcile import ReconcileAnswer, Relation
+from mnemo_core.llm.merge import MergedText
+from mnemo_core.llm.reconcile import ReconcileAnswer, Relation
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
-from mnemo_core.llm.writing.merge import MergedText
 from mnemo_core.retrieval.recall_defaults import ContextDefaults, RecallDefaults
 from mnemo_daemon.settings import RecallSettings, Settings
 from mnemo_store.records import Kind, Memory, Usage

@@ -8,6 +8,7 @@ import pytest
 
 from mnemo_client import process
 from mnemo_client.errors import MnemoError
+from mnemo_client.protocol.status import ShutdownAnswer
 
 PARENT = """
 import os, signal, sys
@@ -26,10 +27,10 @@ class LaunchRequest:
         self._pid = pid
         self._ends = ends
 
-    def shutdown(self) -> int:
+    def shutdown(self) -> ShutdownAnswer:
         if self._ends:
             subprocess.run(["kill", str(self._pid)], check=True)
-        return self._pid
+        return ShutdownAnswer(pid=self._pid)
 
     def close(self) -> None:
         pass

@@ -12,12 +12,19 @@ import pytest
 from mnemo_client.cli.agent_hooks.inbox import HookInbox
 from mnemo_client.errors import UsageError
 from mnemo_client.model_server import RemoteRedirectError, Upstream, read_upstream
-from mnemo_client.proxy import headers, window
+from mnemo_client.proxy import conversations, exchange
 from mnemo_client.proxy.chat_formats import FORMATS, ChatMessage, format_of, read_answer, read_request
-from mnemo_client.proxy.conversations import ANSWERS_MAX, HISTORY_MAX, SEEN_MAX, ConversationStore, Watermark
+from mnemo_client.proxy.conversations import (
+    ANSWERS_MAX,
+    HISTORY_MAX,
+    SEEN_MAX,
+    ConversationStore,
+    TurnWindow,
+    Watermark,
+    split_text,
+)
 from mnemo_client.proxy.exchange import BODY_BYTES_MAX, BodyCopy, CopyBudget, Exchange, ProxyCounters, decoded
 from mnemo_client.proxy.recorder import ConversationRecorder
-from mnemo_client.proxy.window import TurnWindow, split_text
 
 CHAT = FORMATS[0]
 
@@ -63,13 +70,13 @@ def test_a_redirect_to_the_model_server_is_relative_and_one_to_another_host_is_r
 def test_headers_of_one_connection_and_those_that_connection_names_do_not_pass() -> None:
     raw = [(b"Connection", b"close, X-One"), (b"x-one", b"1"), (b"Keep-Alive", b"5"), (b"TE", b"trailers"),
            (b"A", b"1"), (b"a", b"2"), (b"Transfer-Encoding", b"chunked"), (b"Upgrade", b"h2c")]  # fmt: skip
-    assert list(headers.end_to_end(raw)) == [("A", "1"), ("a", "2")]
+    assert list(exchange.end_to_end(raw)) == [("A", "1"), ("a", "2")]
     raw = [(b"Host", b"h"), (b"Via", b"1.0 a"), (b"X-Mnemo-Context", b"false"), (b"Expect", b"100-continue"),
            (b"Content-Length", b"3")]  # fmt: skip
-    assert headers.request_headers(raw, "me") == [("Content-Length", "3"), ("Via", "1.0 a, 1.1 me")]
-    assert headers.request_headers(raw, "me", sends_length=False) == [("Via", "1.0 a, 1.1 me")]
-    assert headers.has_passed([(b"Via", b"1.0 a, 1.1 me")], "me")
-    assert not headers.has_passed([(b"Via", b"1.0 a, 1.1 mean")], "me")
+    assert exchange.request_headers(raw, "me") == [("Content-Length", "3"), ("Via", "1.0 a, 1.1 me")]
+    assert exchange.request_headers(raw, "me", sends_length=False) == [("Via", "1.0 a, 1.1 me")]
+    assert exchange.has_passed([(b"Via", b"1.0 a, 1.1 me")], "me")
+    assert not exchange.has_passed([(b"Via", b"1.0 a, 1.1 mean")], "me")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +121,7 @@ def test_a_long_turn_is_two_pieces_and_of_a_longer_one_the_beginning_and_the_end
     words = "word " * 2400  # 12,000 characters
     pieces = split_text(words)
     assert "".join(pieces) == words
-    assert [len(piece) <= window.TURN_CHARS_MAX for piece in pieces] == [True, True]
+    assert [len(piece) <= conversations.TURN_CHARS_MAX for piece in pieces] == [True, True]
     first, last = split_text("a" * 10_000 + "b" * 10_000)
     assert (first, last) == ("a" * 7997 + "[…]", "[…]" + "b" * 7997)
 
@@ -255,7 +262,7 @@ def test_a_window_that_is_full_is_written_at_once_and_a_short_one_is_left_out(pa
         history += [f"a{number - 1}", f"question number {number} of this long talk"]
         parts.pass_chat(*history, answer=f"a{number}")
     (full,) = parts.windows()
-    assert len(full) == window.TURNS_MAX
+    assert len(full) == conversations.TURNS_MAX
     parts.pass_chat("q", answer="a", key="short")
     parts.pass_chat("q", "a", "x" * 76, answer="aaa", key="short")
     parts.pass_chat("q", answer="a", key="long")

@@ -1,10 +1,22 @@
-"""Questions that a session asked before, and how long they are known. SPEC 11"""
+"""The text of an answer, and the questions that a session asked before, as long as they are known. SPEC 11"""
 
 import pytest
 
 from mnemo_core.llm.tasks import EarlierQuestion
 from mnemo_daemon.assistance import question_answering
-from mnemo_daemon.assistance.question_answering import IDLE_SECONDS, QUESTIONS_MAX, TEXT_CHARACTERS, AskedQuestions
+from mnemo_daemon.assistance.question_answering import (
+    IDLE_SECONDS,
+    QUESTIONS_MAX,
+    TEXT_CHARACTERS,
+    AnsweredQuestion,
+    AskedQuestions,
+)
+
+
+def test_quotes_without_an_end_do_not_run_into_each_other() -> None:
+    answered = AnsweredQuestion([("The dentist is on 11 December at 14:00", []), ("Until then: at 9:00", [])], "quotes")
+    assert answered.text == "The dentist is on 11 December at 14:00. Until then: at 9:00"
+    assert AnsweredQuestion([("Is it?", []), ("It is.", [])], "quotes").text == "Is it? It is."
 
 
 def test_a_session_knows_its_last_questions_and_no_other_session_does() -> None:

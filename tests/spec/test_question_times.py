@@ -258,3 +258,15 @@ def test_the_weekdays_of_a_time_ahead_are_known() -> None:
     found = [read(question) for question in ("What's on tomorrow?", "Am I free next week?", "What did I do yesterday?")]
     assert [each.weekdays for each in found if each] == [0b1, 0b1111111, 0]
     assert all(each.is_only for each in found if each)
+
+
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [("December", "2026-12-01"), ("what happens in December", "2026-12-01"), ("15 December", "2026-12-15"),
+     ("what happened in December", "2025-12-01"), ("notes from May", "2026-05-01")],
+)  # fmt: skip
+def test_a_date_of_the_next_weeks_is_meant_where_nothing_looks_back(question: str, first: str) -> None:
+    now = int(dt.datetime(2026, 11, 30, 18, tzinfo=BERLIN).timestamp() * 1000)
+    found = read_question_time(question, now, zone)
+    assert found is not None
+    assert shown(found.begin) == first

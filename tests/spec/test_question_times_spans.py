@@ -180,3 +180,8 @@ def test_a_bound_that_cannot_be_read_is_refused_by_its_field_with_examples(bad: 
     assert (refused.value.status, refused.value.field) == (400, "filter.since")
     assert "`filter.since`" in refused.value.message
     assert "2026-03-01" in refused.value.message
+
+
+def test_a_filter_means_the_past_month_where_the_coming_one_is_near() -> None:
+    assert span("december") == ("2025-12-01", "2026-01-01")
+    assert span("15 december") == ("2025-12-15", "2025-12-16")

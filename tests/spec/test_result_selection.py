@@ -79,6 +79,30 @@ def test_what_perhaps_replaced_another_stands_before_it_where_it_is_near() -> No
     assert numbers(select(range(9), source, at_that_time, THRESHOLDS)) == [*range(9)]
 
 
+def test_what_speaks_of_something_else_does_not_move_before_what_it_perhaps_replaced() -> None:
+    wanted, scores = SelectionRequest(3), {0: 0.6, 1: 0.03, 2: 0.02}
+    for sim, order in ((0.8, [1, 0, 2]), (0.4, [0, 1, 2])):
+        source = Memories(*plain(3), likely=[(1, 0)])
+        source.vectors = {0: (1.0, 0.0), 1: (sim, (1 - sim * sim) ** 0.5)}
+        found = select(range(3), source, wanted, THRESHOLDS, scores=scores)
+        assert numbers(found) == order
+        assert [each.number for each in found.chosen if each.is_perhaps_earlier] == ([0] if sim > 0.5 else [])
+    hardly = select(range(3), Memories(*plain(3), likely=[(1, 0)]), wanted, THRESHOLDS, scores={0: 0.6, 1: 0.01})
+    assert numbers(hardly) == [0, 1, 2]
+
+
+def test_of_two_values_that_replaced_parts_of_one_memory_the_one_that_bears_on_the_question_is_first() -> None:
+    contents = (
+        "Rita goes to the school on Rua Nova; it ends at 15:30.",
+        "Rita changed to Avenida.",
+        "School ends at 16.",
+    )
+    source = Memories(*dated(*contents), updates=[(1, 0), (2, 0)])
+    for scores, first in (({0: 0.8, 1: 0.3, 2: 0.02}, 1), ({0: 0.8, 1: 0.02, 2: 0.3}, 2)):
+        found = select([0, 1, 2], source, SelectionRequest(3), THRESHOLDS, scores=scores)
+        assert [(each.number, each.is_earlier_value) for each in found.chosen][:2] == [(first, False), (0, True)]
+
+
 def plain(count: int) -> list[Memory]:
     """Memories that have not even a word in common."""
     return [sample_memory(number, f"word{number}") for number in range(count)]

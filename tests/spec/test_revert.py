@@ -31,8 +31,10 @@ from mnemo_store.records import (
     TrashEntry,
 )
 from mnemo_store.store import Commit, WriteResult
+from mnemo_store.tables import META, UNDONE, Table, drop_of, put_of
 from tests.support.samples import WAIT_SECONDS, sample_id, sample_memory, write
 from tests.support.store_services import AGENT, PERSON, StoreServices, services_in
+from tests.support.table_records import sample_record
 
 FILE, ROOT = sample_id(900), sample_id(901)
 
@@ -291,12 +293,13 @@ def test_a_statement_of_a_note_is_not_undone_but_edited_in_its_file(noted: Store
 
 
 def test_a_memory_removed_with_its_note_comes_back_as_a_memory_of_its_own(noted: StoreServices) -> None:
-    gone = chunk(1, "The key is with Otto.", version=3, state="trashed")
+    gone = chunk(1, "The key is with Otto.", version=3, state="trashed", event_at=5000)
     entry = TrashEntry(id=gone.id, at=1000, why="its note was deleted", state="active")
     seq = write_as(noted, "notes", PutMemory(data=gone), PutTrash(data=entry), note_file((gone, 9), missing=True))
     noted.undo(seq)
     back = noted.memory(gone.id)
     assert (back.content, back.state, back.managed) == ("The key is with Otto.", "active", "")
+    assert gone.event_at != back.event_at == gone.created_at  # that was only the time of the file
 
 
 def test_a_statement_removed_from_a_note_is_undone_like_any_other_change(noted: StoreServices) -> None:
@@ -433,3 +436,26 @@ def test_every_author_stands_in_the_table_and_undo_passes_over_all_but_the_intak
     assert set(AUTHORS.values()) == authors
     assert {author.name for author in authors if author.is_asked_for} == {"intake"}
     assert author_of("agent-1").is_asked_for
+
+
+# Records without versions
+
+
+@pytest.mark.parametrize("table", [table for table in UNDONE if table is not META], ids=lambda table: table.name)
+def test_the_change_of_a_record_is_undone_and_that_undo_too(services: StoreServices, table: Table[Any]) -> None:
+    write(services.store, *(sample_memory(number) for number in (1, 2)))
+    record, other = sample_record(table, 1), sample_record(table, 2)
+    key = table.key.values_of(record)
+
+    def stored() -> Any:
+        with services.store.snapshot() as snapshot:
+            return snapshot.get(table, *key)
+
+    made = write_as(services, "cli", put_of(table, record), what=table.name)
+    undone = services.undo(made).made
+    assert stored() is None
+    services.undo(undone)
+    assert stored() == record
+    dropped = write_as(services, "cli", drop_of(table, record), put_of(table, other), what=table.name)
+    assert services.undo().seqs == [dropped]  # the last change
+    assert stored() == record

@@ -7,17 +7,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_core.ingest import cycle_undo
+from mnemo_core.ingest import mutations
 from mnemo_core.ingest.erasure import plan_erasure
 from mnemo_core.ingest.mutations import RECALL_STRENGTH_GAIN
 from mnemo_core.lifecycle.consolidation import review
 from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, CycleStep, Planning, StepPlan
-from mnemo_core.lifecycle.consolidation.joining.replacing import absorb_operation, distil_operation, merge_operation
+from mnemo_core.lifecycle.consolidation.replacing import absorb_operation, distil_operation, merge_operation
 from mnemo_core.lifecycle.consolidation.state import CycleState, moved, retagged
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.lifecycle.consolidation import consolidation
-from mnemo_daemon.lifecycle.consolidation.review_queue import ReviewQueue
-from mnemo_daemon.maintenance.hard_delete import ChangeOrigin, HardDelete, drop
+from mnemo_daemon.lifecycle import consolidation
+from mnemo_daemon.lifecycle.consolidation import ReviewQueue
+from mnemo_daemon.maintenance.trash import ChangeOrigin, HardDelete, drop
 from mnemo_daemon.memories.revert import RevertService
 from mnemo_daemon.settings import LifecycleSettings
 from mnemo_store.records import TAGS_MAX, LifecycleDecision, Memory, PutDecision, PutMemory, Usage
@@ -268,7 +268,7 @@ def test_a_rejection_is_undone_and_the_proposal_waits_again(
     use(monkeypatch, merge)
     counts(services)
     before = queue.proposals()
-    _, seq = queue.reject(before[0].id, "cli")
+    seq = queue.reject(before[0].id, "cli").seq
     assert queue.proposals() == []
     undone = RevertService(services.store).revert(seq, None, PERSON, dry_run=False)
     assert undone.what == "review"
@@ -367,7 +367,7 @@ def test_an_unknown_proposal_is_not_found(queue: ReviewQueue) -> None:
 
 
 def test_a_rejection_of_the_gate_is_not_a_persons() -> None:
-    decision = cycle_undo.rejected(
+    decision = mutations.rejected(
         msgspec.convert({"memory": SHELF.id, "action": "promote", "other": SHELF.id, "status": "proposed", "at": 1,
                          "digest": "", "text": "x", "tag": "lesson"}, LifecycleDecision), 2,
     )  # fmt: skip

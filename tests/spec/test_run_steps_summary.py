@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import pytest
 
+from mnemo_core.llm.summarize import SUMMARIZE
 from mnemo_core.llm.tasks import TaskInputs
-from mnemo_core.llm.writing.summarize import SUMMARIZE
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.models.language.task_runner import TaskResult, TaskRunner
-from mnemo_daemon.sessions.run_steps import RunService
+from mnemo_daemon.sessions.run_steps import RunService, step_sentence
 from mnemo_store.records import TraceStep
 from tests.support.store_services import PERSON, StoreServices, services_in
 
@@ -32,6 +32,20 @@ def service(services: StoreServices, happens: Callable[[], object] = lambda: Non
 
 def summarize(runs: RunService) -> str:
     return runs.summarize("r", "default", "local", PERSON, 1.0, lambda: False).outcome
+
+
+@pytest.mark.parametrize(
+    ("action", "outcome", "sentence"),
+    [
+        ("Ran the tests.", "2 failed.", "Ran the tests: 2 failed."),
+        ("Ran the tests of `a`.", "2 failed; see f().", "Ran the tests of `a`: 2 failed; see f()."),
+        ("go test ./...", "all pass", "go test ./...: all pass."),
+        ("cd ..", "in ./...", "cd ..: in ./..."),
+        ("ls .", "", "ls ."),
+    ],
+)
+def test_the_sentence_of_a_step_keeps_the_periods_of_a_command(action: str, outcome: str, sentence: str) -> None:
+    assert step_sentence(TraceStep(step_number=1, action=action, outcome=outcome)) == sentence
 
 
 def test_a_step_that_is_changed_while_its_run_is_summarized_is_a_conflict_and_nothing_is_written(

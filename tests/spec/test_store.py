@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -19,10 +20,13 @@ import numpy as np
 import pytest
 
 from mnemo_store.backend import Snapshot
+from mnemo_store.codec import encode_rows
+from mnemo_store.commit.commit_group import GROUP_BYTES_MAX
 from mnemo_store.commit.write_queue import BACKGROUND_QUEUE_MAX, QUEUE_MAX
-from mnemo_store.database.table_access import TableWriter, open_tables
+from mnemo_store.database.table_access import TABLES_MAX, TableRow, TableSnapshot, TableWriter, open_tables
 from mnemo_store.disk import Committable, Disk
 from mnemo_store.errors import ClosedStoreError, FolderInUse, NewerFormat, QueueFull
+from mnemo_store.indexes.vector_kernels import as_kept
 from mnemo_store.record_texts import content_hash
 from mnemo_store.records import (
     FORMAT,
@@ -43,7 +47,7 @@ from mnemo_store.store import (
     WriteReceipt,
     WriteResult,
 )
-from mnemo_store.tables import TABLE_NAMES
+from mnemo_store.tables import EMBEDDING_ROWS, TABLE_NAMES
 from tests.support.samples import (
     AT,
     NOTHING,
@@ -185,13 +189,14 @@ def test_a_write_that_was_cancelled_while_it_waited_is_not_made(tmp_path: Path) 
 
 def test_a_line_over_the_bytes_of_a_group_is_written_and_comes_back(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        memories = [PutMemory(data=sample_memory(number, chr(0x4E00 + number) * 8192)) for number in range(100)]
+        chance = random.Random(1)
+        memories = [PutMemory(data=sample_memory(number, chance.randbytes(4096).hex())) for number in range(100)]
         write(store, *memories)
         write(store, sample_memory(100))
-    assert (tmp_path / "journal" / "short_term.jsonl").stat().st_size > 100 * 8192 * 3
+    assert (tmp_path / "journal" / "short_term.jsonl").stat().st_size > 2 * GROUP_BYTES_MAX
     shutil.rmtree(tmp_path / "db")
     with opened(tmp_path) as store:
-        assert contents(store)[99] == chr(0x4E00 + 99) * 8192
+        assert contents(store)[99] == memories[99].data.content
         assert len(contents(store)) == 101
 
 
@@ -362,7 +367,7 @@ def test_a_number_is_never_given_twice(tmp_path: Path) -> None:
 
 
 def test_applying_a_line_twice_leaves_the_same_tables(tmp_path: Path) -> None:
-    env = lmdb.open(str(tmp_path), max_dbs=len(TABLE_NAMES), map_size=1 << 24)
+    env = lmdb.open(str(tmp_path), max_dbs=TABLES_MAX, map_size=1 << 24)
     handles = open_tables(env)
 
     def rows() -> dict[str, list[tuple[bytes, bytes]]]:
@@ -400,6 +405,68 @@ def test_vectors_are_kept_under_their_text_and_not_in_the_journal(tmp_path: Path
         np.testing.assert_array_equal(found, vectors)
         assert snapshot.vectors("other", b"h" * 16, 4) is None
     assert lines_in(tmp_path, "short_term.jsonl") == []
+
+
+def test_vectors_and_new_memories_leave_little_of_their_pages_empty(tmp_path: Path) -> None:
+    """Keys of vectors come in no order; those of memories rise."""
+    chance, numbers = random.Random(1), np.random.default_rng(1)
+    with opened(tmp_path) as store:
+        for _ in range(40):
+            hashes = [chance.randbytes(16) for _ in range(10)]
+            rows = [numbers.normal(size=(1, 384)).astype(np.float16) for _ in hashes]
+            store.put_vectors([TextVectors("m", *each) for each in zip(hashes, rows, strict=True)]).result(WAIT_SECONDS)
+        for number in range(1, 200):
+            remember(store, number, "x" * chance.randrange(100, 1400))
+        sizes = store.part_bytes()
+        with store.snapshot() as snapshot:
+            assert isinstance(snapshot, TableSnapshot)
+            held = sum(len(row.value) for row in snapshot.all_rows("memories"))
+        assert sizes["database/embedding_rows"] + sizes["database/embeddings"] < 1.2 * 400 * 2 * 384
+        assert sizes["database/memories"] < 1.25 * held
+
+
+def test_vectors_of_a_store_without_references_are_read_replaced_and_removed(tmp_path: Path) -> None:
+    with opened(tmp_path):
+        pass
+    keys, vectors = [letter * 16 for letter in (b"a", b"b", b"c")], np.ones(900, np.float16).tobytes()
+    with lmdb.open(str(tmp_path / "db"), max_dbs=TABLES_MAX, map_size=1 << 24) as env:
+        handles = open_tables(env)
+        with env.begin(write=True) as transaction:
+            for key in keys[:2]:
+                transaction.put(key, vectors, db=handles["embeddings"])
+        with env.begin(write=True) as transaction:
+            rows = TableWriter(transaction, handles, AT)
+            assert rows.rows("embeddings") == [TableRow(key, vectors) for key in keys[:2]]
+            rows.put_rows("embeddings", [(keys[0], b"\1one"), (keys[2], vectors), (keys[2], b"\1three")])
+            rows.delete_row("embeddings", TableRow(keys[1], vectors))
+            left = [TableRow(keys[0], b"\1one"), TableRow(keys[2], b"\1three")]
+            assert list(rows.all_rows("embeddings")) == left
+            assert rows.has_row("embeddings", left[0])
+            assert not rows.has_row("embeddings", TableRow(keys[0], vectors))
+            rows.delete_row("embeddings", left[0])
+            assert rows.row_count("embeddings") == transaction.stat(handles[EMBEDDING_ROWS])["entries"] == 1
+            transaction.drop(handles[EMBEDDING_ROWS], delete=False)
+            assert rows.row("embeddings", keys[2]) == b"", "a reference to nothing, which a check reports"
+
+
+def test_unit_vectors_are_kept_as_codes_and_come_back_near_and_the_same_when_kept_again(tmp_path: Path) -> None:
+    rows = np.random.default_rng(1).normal(size=(3, 384))
+    units = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float16)
+    odd = np.array([[1, 0, 0]], np.float16)  # codes of an odd number of bytes would look like float16
+    with opened(tmp_path) as store:
+        kept = [TextVectors("m", b"a" * 16, units), TextVectors("m", b"b" * 16, odd)]
+        store.put_vectors(kept).result(WAIT_SECONDS)
+        with store.snapshot() as snapshot:
+            found = snapshot.vectors("m", b"a" * 16, 384)
+            assert found is not None
+            assert np.einsum("ij,ij->i", found.astype(np.float64), units.astype(np.float64)).min() > 0.9998
+            assert np.array_equal(found, as_kept(units)), "as the index has it"
+            assert isinstance(snapshot, TableSnapshot)
+            values = [row.value for row in snapshot.all_rows("embeddings")]
+            assert sorted(map(len, values)) == [6, 1 + 3 * 384]
+            assert encode_rows(found) == max(values, key=len)
+            with pytest.raises(ValueError, match="reshape"):
+                snapshot.vectors("m", b"a" * 16, 768)
 
 
 def test_token_rows_are_kept_next_to_the_vectors_of_their_text(tmp_path: Path) -> None:
@@ -557,7 +624,9 @@ def test_the_bytes_of_each_table_and_file_add_up_to_those_of_the_parts(tmp_path:
         for number in range(1, 40):
             remember(store, number)
         sizes, parts = store.part_bytes(), store.disk_bytes()
-        assert {name.partition("/")[2] for name in sizes if name.startswith("database/")} == set(TABLE_NAMES)
+        assert {name.partition("/")[2] for name in sizes if name.startswith("database/")} == {
+            *TABLE_NAMES, EMBEDDING_ROWS
+        }  # fmt: skip
         tables = sum(size for name, size in sizes.items() if name.startswith("database/"))
         assert sizes["database/memories"] > sizes["database/trash"] == 0
         assert 0 < tables <= parts["database"]

@@ -49,7 +49,7 @@ def test_a_thread_that_fails_is_started_again_until_it_works(caplog: pytest.LogC
     loop.supervisor.start()
     wait_until(lambda: loop.rounds > 0)
     assert [str(error) for error in loop.seen] == ["one", "one", "two"]
-    report = loop.supervisor.report()
+    report = loop.supervisor
     assert (report.name, report.is_failing, report.restarts) == ("the-thread", False, 3)
     assert report.last_failure == "IndexError: two"
     assert report.failed_at > 0
@@ -63,19 +63,19 @@ def test_a_failure_is_reported_until_a_round_has_succeeded() -> None:
     may_go_on = threading.Event()
 
     def run() -> None:
-        if not supervisor.report().restarts:
+        if not supervisor.restarts:
             raise SurpriseError("once")
         may_go_on.wait()
         supervisor.note_success()
 
     supervisor = ThreadSupervisor("the-thread", run)
-    assert supervisor.report() == ("the-thread", False, 0, "", 0)
+    assert (supervisor.is_failing, supervisor.restarts, supervisor.failed_at) == (False, 0, 0)
     supervisor.start()
-    wait_until(lambda: supervisor.report().restarts == 1)
-    assert supervisor.report().is_failing
+    wait_until(lambda: supervisor.restarts == 1)
+    assert supervisor.is_failing
     may_go_on.set()
     wait_until(lambda: not supervisor.is_alive())
-    assert not supervisor.report().is_failing
+    assert not supervisor.is_failing
 
 
 def test_a_store_that_cannot_be_written_reports_itself(caplog: pytest.LogCaptureFixture) -> None:
@@ -83,7 +83,8 @@ def test_a_store_that_cannot_be_written_reports_itself(caplog: pytest.LogCapture
     loop.supervisor.start()
     wait_until(lambda: loop.rounds > 0)
     loop.stop()
-    assert loop.supervisor.report() == ("the-thread", False, 1, "", 0)
+    found = loop.supervisor
+    assert (found.is_failing, found.restarts, found.last_failure, found.failed_at) == (False, 1, "", 0)
     (record,) = (each for each in caplog.records if each.name == "mnemo.threads")
     assert (record.levelno, record.exc_info) == (logging.WARNING, None)
 

@@ -401,9 +401,20 @@ def test_any_of_many_words_is_found_the_longest_first() -> None:
         ("Der Termin wurde auf den 10. Dezember verlegt.", "2026-12-10T00:00"),
         ("Der Termin wurde auf Freitag verschoben.", "2026-11-20T00:00"),
         ("The office was moved to Berlin on 3 March.", "2026-03-03T00:00"),
+        ("The optician called, they had to move me to the 16th at 9:30.", "2026-12-16T09:30"),
+        ("The exam has been put back to the 10th.", "2026-12-10T00:00"),
+        ("Der Termin wurde auf den 16. verschoben.", "2026-12-16T00:00"),
+        ("We moved house on the 16th.", "2026-11-16T00:00"),
+        # Without a verb of the past
+        ("Dentist on the 16th at 9:30.", "2026-12-16T09:30"),
+        ("The meeting is on the 3rd.", "2026-12-03T00:00"),
+        ("Der Zahnarzt ist am 16. um 9:30.", "2026-12-16T09:30"),
+        ("The party was on the 3rd.", "2026-11-03T00:00"),
+        ("The invoice is from the 3rd.", ""),
+        ("Der Elektriker kommt erst am 30. November statt am 3.", "2026-11-30T00:00"),
     ],
 )
-def test_what_was_moved_to_a_date_takes_place_on_the_coming_one(text: str, at: str) -> None:
+def test_what_was_moved_to_a_date_or_is_on_it_takes_place_on_the_coming_one(text: str, at: str) -> None:
     assert told(text, "2026-11-18T12:00") == at
 
 
@@ -460,6 +471,8 @@ def test_a_weekday_or_the_verb_of_the_clause_tells_the_year(text: str, at: str) 
         ("Yoga: Tuesdays and Thursdays", 0b1010, ""),
         ("The bins are collected every Tuesday and Friday.", 0b10010, ""),
         ("Chor ist dienstags um 19:30", 0b10, ""),
+        ("The bins are collected every second Thursday.", 0b1000, ""),
+        ("Die Probe ist jeden zweiten Donnerstag, jeden 3. Montag der Vorstand.", 0b1001, ""),
         ("As a child I swam every Friday.", 0, ""),
         ("We meet on Friday.", 0, ""),
         ("From October on we climb on Thursdays.", 0b1000, "2026-10-01T00:00"),

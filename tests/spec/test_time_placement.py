@@ -31,6 +31,7 @@ def test_what_takes_place_on_a_weekday_of_a_time_ahead_lies_inside() -> None:
     found = place(days=0b0110, **given)
     assert found.is_inside.tolist() == [True, False, False]  # another weekday; said after the time
     assert found.at.tolist()[0] == BEGIN
+    assert not found.is_by_text.any()  # its text names no day
     assert not place(**given).is_inside[:2].any()  # of a time in the past nothing is known by its weekday
 
 

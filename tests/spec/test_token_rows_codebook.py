@@ -20,6 +20,7 @@ def test_each_part_of_a_row_is_the_number_of_its_nearest_entry() -> None:
     rows = np.array([(90, 10, 0, 0, 0, 60, 9, 0, 0, 0), (10, 90, 3, 3, 3, 3, 40, 0, 0, 0), (51,) + 9 * (0,)], np.int8)
     packed = BOOK.pack(rows)
     assert packed.view(np.uint8).tolist() == [[7, 255, 0], [200, 0, 3], [7, 0, 0]]
+    assert BOOK.pack(rows.repeat(16, axis=0)).tolist() == packed.repeat(16, axis=0).tolist()
     assert BOOK.pack(rows[:0]).shape == (0, 3)
     assert BOOK.unpack(packed[:0]).shape == (0, 10)
 

@@ -9,10 +9,11 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from mnemo_client.protocol.knowledge import GroupView
+from mnemo_core.llm.summarize import NameAnswer
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
-from mnemo_core.llm.writing.naming import NameAnswer
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.knowledge.topic_graph import GraphFilter, NodeGroup, TopicGraph
+from mnemo_daemon.knowledge.topic_graph import GraphFilter, TopicGraph
 from mnemo_daemon.maintenance.erasure import Erasure, clear_names
 from mnemo_daemon.models.language.task_runner import TaskResult, TaskRunner
 from mnemo_store.disk import Disk
@@ -146,7 +147,7 @@ def test_T_nodes_that_are_one_are_merged_into_the_largest_with_their_pairs_and_e
             services.nodes.record_co_occurrence([other, fourth])
         services.nodes.write_recalls()
         graph = graph_of(services)
-        merged = [NodeGroup(first, "0 turn 1", [third])]  # 20° apart
+        merged = [GroupView(first, "0 turn 1", [third])]  # 20° apart
         assert graph.merge("default", "local", PERSON, dry_run=True) == merged
         assert services.groups() == [[1, 2], [3], [4]]
         assert graph.merge("default", "local", PERSON, dry_run=False) == merged
@@ -170,14 +171,14 @@ def test_related_nodes_are_grouped_and_a_group_is_named_by_the_words_of_its_part
         services.run()
         graph = graph_of(services)
         (group,) = graph.abstract("default", "local", PERSON, 10.0, lambda: False)
-        assert (group.label, group.is_named) == ("harbour tour", False)
-        assert group.others == sorted([node_of(services, 1), node_of(services, 2)])
+        assert (group.label, group.named) == ("harbour tour", False)
+        assert group.nodes == sorted([node_of(services, 1), node_of(services, 2)])
         assert {(edge.source, edge.target, edge.relation) for edge in services.edges()} == {
-            (group.node, node_of(services, number), "abstracted_from") for number in (1, 2)
+            (group.id, node_of(services, number), "abstracted_from") for number in (1, 2)
         }
         shown = graph.page(HERE, PERSON, 50).nodes[0]
-        assert (shown.record.id, shown.members, shown.parts, shown.label) == (group.node, 2, 2, group.label)
-        assert next(node for node in services.node_records() if node.id == group.node).name == ""
+        assert (shown.id, shown.members, shown.parts, shown.label) == (group.id, 2, 2, group.label)
+        assert next(node for node in services.node_records() if node.id == group.id).name == ""
         again = graph.abstract("default", "local", PERSON, 10.0, lambda: False)
         assert again == [group], "the same parts are the same group"
 
@@ -191,7 +192,7 @@ def test_a_model_names_a_group_from_texts_that_everybody_may_see_and_before_anyt
         tasks = NameGiver("Turns")
         graph = graph_of(services, tasks)
         (group,) = graph.abstract("default", "local", PERSON, 10.0, lambda: False)
-        assert (group.label, group.is_named) == ("Turns", True)
+        assert (group.label, group.named) == ("Turns", True)
         assert [each.sources for each in tasks.inputs] == [("40 turns of the screw",)]
         assert graph.abstract("default", "local", PERSON, 10.0, lambda: False) == [group]
         assert len(tasks.inputs) == 1, "what has a name is not named again"
@@ -208,7 +209,7 @@ def test_a_group_whose_parts_have_changed_is_made_again_and_one_without_parts_is
         services.services.edit(sample_id(2), content="120 turns of the screw")
         services.run()
         assert graph.abstract("default", "local", PERSON, 10.0, lambda: False) == []
-        assert before.node not in {node.id for node in services.node_records()}
+        assert before.id not in {node.id for node in services.node_records()}
         assert services.edges() == []
 
 
@@ -219,7 +220,7 @@ def test_the_deadline_leaves_a_group_without_a_model_but_not_without_a_label(tmp
         services.run()
         tasks = NameGiver("Turns")
         (group,) = graph_of(services, tasks).abstract("default", "local", PERSON, 0.0, lambda: False)
-        assert (tasks.inputs, group.is_named, bool(group.label)) == ([], False, True)
+        assert (tasks.inputs, group.named, bool(group.label)) == ([], False, True)
 
 
 def test_the_name_of_a_group_is_cleared_when_a_text_with_one_of_its_words_is_erased(tmp_path: Path) -> None:
@@ -264,7 +265,7 @@ def test_a_group_loses_the_part_whose_last_pair_is_erased(tmp_path: Path) -> Non
         write(services.store, DropMemory(id=sample_id(1)))
         services.run()
         assert [edge.target for edge in services.edges()] == [node_of(services, 2)]
-        assert graph.page(HERE, PERSON, 50).nodes[0].record.id in (group.node, node_of(services, 2))
+        assert graph.page(HERE, PERSON, 50).nodes[0].id in (group.id, node_of(services, 2))
         write(services.store, DropMemory(id=sample_id(2)))
         services.run()
         assert services.node_records() == []

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mnemo_core.llm.writing.naming import NAMING, NameAnswer
+from mnemo_core.llm.summarize import NAMING, NameAnswer
 from mnemo_daemon.indexing.vectors.active_index import Scope
 from mnemo_daemon.knowledge.topic_trees import IDS_KEY, TopicTrees
 from mnemo_daemon.models.language.task_runner import TaskResult

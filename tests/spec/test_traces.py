@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from mnemo_client.cli.commands import changes
-from mnemo_client.cli.format import differences, traces
+from mnemo_client.cli.format import records, traces
 from mnemo_client.cli.format.state import job_lines
 from mnemo_client.cli.terminal import TextStyle, cell_width
-from mnemo_client.protocol.changes import HistoryAnswer, VersionView
+from mnemo_client.protocol.changes import DifferenceView, HistoryAnswer, VersionView
 from mnemo_client.protocol.retrieval import (
     CandidateTrace,
     ChannelRank,
@@ -188,18 +188,18 @@ def test_why_keeps_to_eighty_columns(colour: bool) -> None:
     ],
 )  # fmt: skip
 def test_removed_and_added_words_are_marked(before: str, after: str, shown: str) -> None:
-    assert differences.word_diff(before, after, PLAIN) == shown
+    assert records.word_diff(before, after, PLAIN) == shown
 
 
 def test_on_a_colour_terminal_words_are_coloured_instead() -> None:
-    assert differences.word_diff("with Ines.", "with Otto.", COLOURED) == "with \x1b[31mInes\x1b[0m\x1b[32mOtto\x1b[0m."
+    assert records.word_diff("with Ines.", "with Otto.", COLOURED) == "with \x1b[31mInes\x1b[0m\x1b[32mOtto\x1b[0m."
 
 
 def test_only_the_unchanged_words_next_to_a_change_are_shown() -> None:
     same = "word " * 100
-    shown = differences.word_diff(f"{same}old {same}", f"{same}new {same}", PLAIN)
+    shown = records.word_diff(f"{same}old {same}", f"{same}new {same}", PLAIN)
     assert shown == "… word word word word word word [-old-]{+new+} word word word word word word …"
-    middle = differences.word_diff(f"old {same}old", f"new {same}new", PLAIN)
+    middle = records.word_diff(f"old {same}old", f"new {same}new", PLAIN)
     assert middle.startswith("[-old-]{+new+} word word")
     assert " … " in middle
 
@@ -208,7 +208,20 @@ def test_a_long_text_that_is_wholly_another_is_compared_in_no_time() -> None:
     before = " ".join(f"a{number} the of" for number in range(1300))
     after = " ".join(f"b{number} the of" for number in range(1300))
     assert len(before) > 8000
-    assert differences.word_diff(before, after, PLAIN)
+    assert records.word_diff(before, after, PLAIN)
+
+
+@pytest.mark.parametrize(("is_dated", "shown"), [(True, ["event_at"]), (False, [])])
+def test_the_time_of_a_file_is_no_change_of_its_passages(is_dated: bool, shown: list[str]) -> None:
+    made = [recalled(event_at=NOON + at, note=note(dated=is_dated)) for at in (60_000, 0)]
+    versions = [VersionView(seq=2 - place, at=NOON, by="notes", what="notes", memory=made[place]) for place in (0, 1)]
+    history = [*changes.version_lines(HistoryAnswer(versions=versions), PLAIN)]
+    assert [line.split(":")[0].strip() for line in history[1:-2]] == shown
+    row = DifferenceView(
+        how="changed", id=ID.format(1), seq=2, at=NOON, by="notes", what="notes", memory=made[0], fields=["event_at"],
+        before={"event_at": NOON}, after={"event_at": NOON + 60_000},
+    )  # fmt: skip
+    assert [line.split(":")[0].strip() for line in [*changes.diff_lines([row], PLAIN)][1:]] == shown
 
 
 def test_a_passage_of_a_note_is_named_by_its_headings_and_not_by_its_lines() -> None:

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from mnemo_core.llm.judging.triage import JUDGE_IMPORTANCE, ImportanceAnswer
+from mnemo_core.llm.summarize import CONDENSED_CHARACTERS, CondensedText
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
-from mnemo_core.llm.writing.summarize import CONDENSED_CHARACTERS, CondensedText
+from mnemo_core.llm.triage import JUDGE_IMPORTANCE, ImportanceAnswer
 from mnemo_daemon.models.language.task_runner import TaskResult, TaskRunner
 from mnemo_daemon.sessions.turn_review import TurnReview
 from tests.support.conversation_services import SCOPE, ConversationServices, conversation_services_in

@@ -34,6 +34,7 @@ def violation(value: Any, kind: Any = Outer) -> InvalidValue:
     ("value", "field", "message"),
     [
         ({"name": "four"}, "name", '`name` must be a text of at most 3 characters, not "four"'),
+        ({"name": "x" * 999}, "name", "`name` must be a text of at most 3 characters, not one of 999"),
         ({"name": None}, "name", "`name` must be a text of at most 3 characters, not null"),
         ({"name": "a", "inners": [{}, {"sort": "left"}]}, "inners[1].sort",
          '`inners[1].sort` must be one of "down", "up", not "left"'),
@@ -48,6 +49,18 @@ def violation(value: Any, kind: Any = Outer) -> InvalidValue:
 )  # fmt: skip
 def test_a_value_is_refused_with_its_field_what_is_allowed_and_itself(value: Any, field: str, message: str) -> None:
     assert violation(value) == InvalidValue("bad_value", field, message)
+
+
+@pytest.mark.parametrize("name", ["a\n=== Core (9) ===", "a\n", "a\x00b", "a\u202eb", "a\u2028b"])
+@pytest.mark.parametrize("field", ["namespace", "session_id", "agent_id"])
+def test_a_name_is_one_line_without_control_characters(name: str, field: str) -> None:
+    found = violation({"content": "x", field: name}, NewMemory)
+    assert (found.field, "must be a line of " in found.message) == (field, True)
+    assert msgspec.convert({"content": "x", field: "Zoë’s book"}, NewMemory)
+
+
+def test_a_namespace_is_not_blank() -> None:
+    assert violation({"content": "x", "namespace": "  "}, NewMemory).field == "namespace"
 
 
 def test_an_unknown_field_is_named_with_the_one_that_was_probably_meant() -> None:

@@ -210,18 +210,17 @@ def test_the_order_in_which_memories_came_does_not_show_in_one_byte() -> None:
         assert straight.sims(query, hits.numbers).tobytes() == hits.sims.tobytes()
 
 
-def test_a_row_whose_code_flatters_it_does_not_push_out_a_better_one() -> None:
-    """Both have one large component, which sets the step of their codes: 1/127 of 0.997, so 0.00785.
+def test_a_row_that_the_first_code_of_a_query_flatters_does_not_push_out_a_better_one() -> None:
+    """The query has one large component, which sets the step of its first code: 1/127 of 0.997, so 0.00785.
 
-    The query is 1/√383 = 0.0511 everywhere else. There one row has 0.004 on all 383 places, just over half a step, so
-    its code says 383 · 0.00785 · 0.0511 = 0.154 where 0.078 is true. The other has a whole step on 212 places: 0.085.
+    On the other 383 places it has 0.004, just over half a step, so its first code gives a row that is 1/√383 = 0.0511
+    on all of these 383 · 0.00785 · 0.0511 = 0.154, where 0.078 is true. The other row has 0.085.
     """
-    query, flattered, better = np.zeros(384), np.full(384, 0.004), np.zeros(384)
-    query[1:] = 1 / np.sqrt(383)
-    better[1:213] = 0.997 / 127
-    for row in (flattered, better):
-        row[0] = 0.0
-        row[0] = np.sqrt(1 - np.square(row).sum())
+    query, flattered, better = np.full(384, 0.004), np.full(384, 1 / np.sqrt(383)), np.zeros(384)
+    query[0] = np.sqrt(1 - np.square(query[1:]).sum())
+    flattered[0] = 0.0
+    better[0] = 0.085 / 0.997
+    better[1:383] = np.tile([1, -1], 191) * np.sqrt((1 - better[0] ** 2) / 382)
     view = VectorIndex(384, SPACE)
     view.put_many([1, 2], [flattered[None], better[None]])
     hits = view.nearest(query, 1)
@@ -258,7 +257,7 @@ def test_a_search_works_on_the_rows_as_they_were_when_it_began() -> None:
     view.drop(1)
     view.put(2, EAST[None])
     assert began.alive.tolist() == [True, True]
-    assert began.take("vectors", None).tolist() == [NORTH.tolist(), ALL.tolist()]
+    assert began.vectors(np.arange(2)).tolist() == [NORTH.tolist(), ALL.tolist()]
 
 
 def test_repeated_replacement_does_not_use_more_memory() -> None:
@@ -286,7 +285,7 @@ def test_a_loaded_index_answers_with_the_same_bytes(tmp_path: Path) -> None:
         assert_same(
             view.nearest(query, 50, np.arange(9_501) % 50 == 1), loaded.nearest(query, 50, np.arange(9_501) % 50 == 1)
         )
-    assert loaded._base.vectors.flags.writeable is False  # mapped
+    assert loaded._base.codes.flags.writeable is False  # mapped
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
 
 

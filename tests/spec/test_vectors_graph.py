@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mnemo_store.disk import Disk
+from mnemo_store.indexes.vector_kernels import as_kept
 from mnemo_store.indexes.vectors import VectorIndex
 from tests.support.synthetic_vectors import SPACE, WIDE, assert_same, filled, made, never
 
@@ -76,7 +77,7 @@ def test_a_filter_starves_nothing_whatever_its_width(tmp_path: Path) -> None:
     view = filled(4_000, exact_max=300)
     view.build_index(tmp_path, Disk(), never)
     query = made(1, seed=9)[0]
-    true = vectors.astype(np.float16).astype(np.float64) @ query.astype(np.float64)
+    true = as_kept(vectors).astype(np.float64) @ query.astype(np.float64)
     far = np.argsort(true)
     for count in (1, 12, 250, 350, 2_000, 3_999):
         allowed = np.zeros(4_000, np.bool_)

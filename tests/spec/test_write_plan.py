@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_core.ingest import mutations, scoring, trust, write_plan
+from mnemo_core.ingest import mutations, trust, write_plan
 from mnemo_core.ingest.classification import Classification
 from mnemo_core.ingest.mutations import Draft, MemoryRelation
 from mnemo_core.ingest.policies import OWN_POLICY, POLICIES
@@ -116,23 +116,23 @@ def scored(importance: float) -> IngestScores:
 def test_L14_a_score_under_three_tenths_discards_at_the_entry_point_of_texts_alone(
     entry_point: Any, score: float, importance: float, discarded: str
 ) -> None:
-    item = scoring.apply_scores(IngestItem(DRAFT, entry_point), ROUTE, scored(score), None)
+    item = write_plan.apply_scores(IngestItem(DRAFT, entry_point), ROUTE, scored(score), None)
     assert (item.draft.importance, item.draft.importance_source) == (importance, "rule")
     assert item.discard_reason == discarded
 
 
 def test_an_importance_that_the_caller_gives_wins_and_keeps_the_text() -> None:
-    item = scoring.apply_scores(IngestItem(DRAFT._replace(importance=0.1), "ingest"), ROUTE, scored(0.05), None)
+    item = write_plan.apply_scores(IngestItem(DRAFT._replace(importance=0.1), "ingest"), ROUTE, scored(0.05), None)
     assert (item.draft.importance, item.draft.importance_source, item.discard_reason) == (0.1, "user", "")
 
 
 def test_values_given_by_the_caller_are_not_overruled() -> None:
     draft = DRAFT._replace(kind="procedural", form="step", category="project", event_at=3)
-    item = scoring.apply_scores(IngestItem(draft), Classification("procedural", None, "project", ""), None, 99)
+    item = write_plan.apply_scores(IngestItem(draft), Classification("procedural", None, "project", ""), None, 99)
     assert (item.draft.kind, item.draft.form, item.draft.category, item.draft.event_at) == (
         "procedural", "step", "project", 3,
     )  # fmt: skip
-    assert scoring.apply_scores(IngestItem(DRAFT), ROUTE, None, 99).draft.event_at == 99
+    assert write_plan.apply_scores(IngestItem(DRAFT), ROUTE, None, 99).draft.event_at == 99
 
 
 # Ties
@@ -443,6 +443,6 @@ def test_the_words_of_a_superseded_memory_are_no_repetition() -> None:
 
 
 def test_the_mask_of_a_secret_is_no_signal() -> None:
-    found = scoring.salience_of("the key is [masked:api_key:0a1b2c3d] since then", OWN_POLICY)
-    assert found == scoring.salience_of("the key is  since then", OWN_POLICY)
+    found = write_plan.salience_of("the key is [masked:api_key:0a1b2c3d] since then", OWN_POLICY)
+    assert found == write_plan.salience_of("the key is  since then", OWN_POLICY)
     assert found.value == 0.0

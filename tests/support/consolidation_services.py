@@ -8,7 +8,7 @@ from typing import Any
 from mnemo_core.ingest.policies import POLICIES, Policy, PolicyName
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_daemon.knowledge.topic_trees import TopicTrees
-from mnemo_daemon.lifecycle.consolidation.consolidation import Consolidation, CycleResult
+from mnemo_daemon.lifecycle.consolidation import Consolidation, CycleResult
 from mnemo_daemon.models.language.task_runner import TaskResult
 from mnemo_daemon.priority import QueryPriority
 from mnemo_daemon.settings import LifecycleSettings

@@ -1,5 +1,6 @@
 """A store with its services and erasure, and a search for traces of what was erased."""
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,7 @@ from mnemo_client.protocol.memories import EraseAnswer
 from mnemo_daemon.maintenance.erasure import Erasure
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_store.disk import Disk
+from mnemo_store.journal.line_codec import unpacked
 from tests.support.store_services import StoreServices
 
 CANARY = "zanzibarine"  # no word of this program's
@@ -15,12 +17,13 @@ SECONDS_MAX = 60.0  # for what takes one: the machine may be busy
 
 
 def traces(folder: Path, *needles: str) -> list[tuple[str, str]]:
-    """The files of a data folder, backups apart, in whose bytes any of these stands, in whatever case."""
+    """The files of a data folder, backups apart, in whose bytes, unpacked in the journal, any of these stands, in
+    whatever case."""
     found = []
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
         if path.is_file() and inside.parts[0] != "backups":
-            data = path.read_bytes().lower()
+            data = re.sub(rb'"packed":"([^"]+)"', lambda match: unpacked(match[1]), path.read_bytes()).lower()
             found += [(str(inside), needle) for needle in needles if needle.lower().encode() in data]
     return found
 

@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from mnemo_client.protocol.ingestion import StatementView
 from mnemo_core.ingest.mutations import Draft
-from mnemo_daemon.assistance.extraction import StatementExtraction, WrittenStatement, facts_of
+from mnemo_daemon.assistance.extraction import StatementExtraction, facts_of
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, IngestResult, Submission
 from mnemo_daemon.ingest.neighbour_search import NeighbourSearch
 from mnemo_daemon.models.language.language_model import LanguageModel
@@ -59,7 +60,7 @@ class ExtractionServices:
         while self.extraction.is_due():
             self.extraction.run_slice()
 
-    def extract(self, memory_id: str) -> Sequence[WrittenStatement]:
+    def extract(self, memory_id: str) -> Sequence[StatementView]:
         return self.extraction.submit(memory_id).result(WAIT_SECONDS)
 
     def memories(self) -> list[Memory]:

@@ -79,10 +79,7 @@ def daemon_without_model() -> Iterator[RunningDaemon]:
     """Run a new daemon without a model, which has noticed that there is none."""
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
-        with (
-            running(scratch / "data", {"XDG_CACHE_HOME": str(scratch / "cache")}) as daemon,
-            daemon.client() as client,
-        ):
+        with running(scratch / "data", {"XDG_CACHE_HOME": str(scratch / "cache")}) as daemon, daemon.client() as client:
             deadline = time.monotonic() + START_SECONDS_MAX
             while not any(each.startswith("no embedding model") for each in client.status().reasons):
                 assert time.monotonic() < deadline, "the daemon did not notice that it has no model"

@@ -1,6 +1,7 @@
-"""Lines that an agent may send, right and wrong, and the ids of the answers that they must get."""
+"""Lines that an agent may send, right and wrong, and the ids of the answers that they must get; what results say."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +29,16 @@ LINES = (
     | VALUES.map(lambda value: json.dumps(value).encode())
     | MESSAGES.map(lambda message: json.dumps(message).encode())
 )
+
+
+def text(result: Any) -> str:
+    """The text of a result of the official client."""
+    return str(result.content[0].text)
+
+
+def memory_ids(text: str) -> list[str]:
+    """The ids of memories that a text of a tool names in full."""
+    return re.findall(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", text)
 
 
 def answered_ids(lines: Sequence[bytes]) -> list[str]:

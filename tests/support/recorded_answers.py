@@ -15,8 +15,12 @@ from mnemo_core.llm.registry import TASKS
 from mnemo_core.llm.tasks import prompt_head
 from mnemo_core.llm_sites import Site
 from mnemo_daemon.models.catalogue import ModelCatalogue, ModelManifest
-from mnemo_daemon.models.language.language_model import LanguageModel, LanguageModelStatus, ModelFailureError
-from mnemo_daemon.models.language.language_model_service import LanguageModelService
+from mnemo_daemon.models.language.language_model import (
+    LanguageModel,
+    LanguageModelService,
+    LanguageModelStatus,
+    ModelFailureError,
+)
 from mnemo_daemon.models.language.llm_worker import Completion
 from mnemo_daemon.settings import LlmSettings
 

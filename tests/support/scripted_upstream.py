@@ -107,13 +107,18 @@ class ScriptedUpstream:
         self._with_body = with_body
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
         self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
 
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     def close(self) -> None:
+        """Refuse connections from now on. The thread ends first: the number of its socket may be another one's next."""
+        with contextlib.suppress(OSError):  # it is closed already
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join(WAIT_SECONDS)
         self._listener.close()
 
     def _accept(self) -> None:

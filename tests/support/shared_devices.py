@@ -12,7 +12,7 @@ from mnemo_store.journal.line_codec import JournalLine
 from mnemo_store.records import Change, PutDeviceUsage, PutMeta, PutUsage
 from mnemo_store.recovery.fallback_state import FallbackWriter
 from mnemo_store.recovery.in_memory_tables import InMemoryTables
-from mnemo_store.replication.device_clock import DEVICES, SHARED_TABLES, OwnDevices
+from mnemo_store.replication.device_clock import DEVICES, OwnDevices
 from mnemo_store.replication.merge import adjust, lost_words, merge_entry, own_part, summed_usage, version_stamp
 from mnemo_store.replication.shared_entry import (
     EPOCH,
@@ -25,7 +25,7 @@ from mnemo_store.replication.shared_entry import (
     removal_entry,
     shared_entry,
 )
-from mnemo_store.tables import DEVICE_USAGES, MEMORIES, RECORD_CLOCKS
+from mnemo_store.tables import DEVICE_USAGES, MEMORIES, RECORD_CLOCKS, SHARED
 
 SALT = "00" * 16
 EVERYTHING = 1 << 30  # rows
@@ -101,7 +101,7 @@ class SharedDevice:
         store, own = self.store, self.own
         for stored in store.scan(MEMORIES, limit=EVERYTHING):
             yield from memory_entries(store, stored.memory, devices, own)
-        for table in SHARED_TABLES:
+        for table in SHARED:
             for record in store.scan(table, limit=EVERYTHING):
                 if (entry := record_entry(store, table, record, devices, own)) is not None:
                     yield entry
@@ -148,7 +148,7 @@ class SharedDevice:
             rows += [("version", stored.id, stamp, versions[stamp]) for stamp in sorted(versions)]
             parts = store.under(DEVICE_USAGES, stored.id)
             rows.append(("usage", summed_usage(stored.id, parts) if parts else None))
-        for table in SHARED_TABLES:
+        for table in SHARED:
             records = store.scan(table, limit=EVERYTHING)
             rows += [(table.name, each) for each in records if table.name != "decisions" or not is_conflict(each)]
         clocks = store.scan(RECORD_CLOCKS, limit=EVERYTHING)

@@ -5,16 +5,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 from hypothesis import strategies as st
 
-from mnemo_store.records import (
-    Change,
-    ChangeEntry,
-    ChunkRef,
-    DropMemory,
-    PutMemory,
-    PutMeta,
-    PutScore,
-    PutVersion,
-)
+from mnemo_store.records import Change, ChangeEntry, ChunkRef, DropMemory, PutMemory, PutMeta, PutScore, PutVersion
 from mnemo_store.tables import EDGES, MEMORIES, TABLES, LoggedChange, StoredMemory, Table, drop_of, put_of
 from tests.support.samples import AT, sample_id, sample_memory
 
@@ -42,9 +33,7 @@ memories = st.builds(
 chunks = st.builds(ChunkRef, ids, texts, st.integers(1, 3), st.integers(4, 6))
 
 # Fields whose type does not say what may stand in them.
-FIELDS: dict[tuple[type, str], st.SearchStrategy[Any]] = {
-    (PutMeta, "name"): st.sampled_from(("epoch", "model", "ä")),
-}
+FIELDS: dict[tuple[type, str], st.SearchStrategy[Any]] = {(PutMeta, "name"): st.sampled_from(("epoch", "model", "ä"))}
 
 IDS_BY_NAME = dict.fromkeys(
     ("root", "memory", "superseded_by", "node"), "id"

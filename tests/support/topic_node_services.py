@@ -129,7 +129,7 @@ class TopicNodeServices:
         """The nodes that a search finds, as the numbers of their pairs, with the similarity."""
         numbers = {sample_id(number): number for number in range(2000)}
         return [
-            ([numbers[member.key[0]] for member in self.nodes.members(near.id)], round(near.similarity, 3))
+            ([numbers[member.key[0]] for member in self.nodes.view.members(near.id)], round(near.similarity, 3))
             for near in self.nodes.search(self.query(degrees, namespaces))
         ]
 

@@ -72,9 +72,7 @@ def codex_message(role: str, *texts: str, **fields: Any) -> dict[str, Any]:
 
 def chatgpt(name: str, messages: Sequence[tuple[str, str | None, dict[str, Any]]], current: str) -> dict[str, Any]:
     """A conversation of an export: each message has its id, its parent's, and the fields of the message."""
-    mapping: dict[str, Any] = {
-        "root": {"id": "root", "message": None, "parent": None, "children": []},
-    }
+    mapping: dict[str, Any] = {"root": {"id": "root", "message": None, "parent": None, "children": []}}
     for number, (message_id, parent, fields) in enumerate(messages):
         message = {
             "id": message_id, "author": {"role": "user", "name": None, "metadata": {}},

@@ -35,6 +35,7 @@ from langgraph.store.base import (
     SearchItem,
     SearchOp,
     TTLConfig,
+    validate_op_namespace,
 )
 from langgraph.store.base.embed import get_text_at_path, tokenize_path
 from msgspec.structs import asdict
@@ -73,8 +74,13 @@ class MnemoStore(BaseStore):
         self.ttl_config = ttl
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Carry out operations: those that read see what was there before those that write."""
+        """Carry out operations: those that read see what was there before those that write.
+
+        Raises InvalidNamespaceError if one of them has a label that no namespace may have, before any is carried out.
+        """
         listed = list(ops)
+        for op in listed:
+            validate_op_namespace(op)
         with self._values.lock:
             results: list[Result] = [self._read(op) for op in listed]
             # Of two writes to one item the last one counts.

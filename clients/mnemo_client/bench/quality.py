@@ -20,7 +20,7 @@ from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.units import percent, plural
 from mnemo_client.cli.terminal import Terminal, TextStyle, cell_width, pad, sanitize
 from mnemo_client.client import Client
-from mnemo_client.errors import EXIT_DONE, UsageError
+from mnemo_client.errors import UsageError
 from mnemo_client.protocol.choices import RANKERS, Ranker
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.primitives import FailureAnswer
@@ -124,7 +124,7 @@ def require_subcommand(_: CommandContext) -> int:
     raise UsageError("name a measurement", "mnemo bench quality --data FOLDER, or mnemo bench speed")
 
 
-def quality(context: CommandContext) -> int:
+def quality(context: CommandContext) -> None:
     options = context.options
     rankers = list(dict.fromkeys(options.ranker)) or list(RANKERS)
     conversations = load(context.path(options.data))
@@ -143,7 +143,6 @@ def quality(context: CommandContext) -> int:
     }  # fmt: skip
     if not context.print_json_if_asked(measured):
         context.print(*quality_lines(measured, context.style))
-    return EXIT_DONE
 
 
 def _store_turns(
@@ -278,7 +277,10 @@ def quality_lines(measured: Mapping[str, Any], style: TextStyle) -> Iterator[str
     yield from right_table(list(_category_rows(measured)), style)
     yield ""
     yield style.dim("Below each mean: its 95% interval over resampled questions. ms: the median.")
-    yield from _comparison(rankers)
+    first, *others = rankers  # by question, the lead of the first is more certain than by two intervals
+    for name in others:
+        ahead = rankers[name][f"behind_{first}"]
+        yield f"{COMPARED}: {first} {ahead['mean']:+.1f} over {name}, 95% {ahead['low']:+.1f} to {ahead['high']:+.1f}"
     for name, each in rankers.items():
         if each["answered_by_other"]:
             of = plural(each["answered_by_other"], "question")
@@ -293,14 +295,6 @@ def _category_rows(measured: Mapping[str, Any]) -> Iterator[list[str]]:
         means = [each["by_category"][category][SHOWN_BY_CATEGORY] for category in categories]
         yield [name, *(f"{mean['mean']:.1f}" for mean in means)]
         yield ["", *(interval(mean) for mean in means)]
-
-
-def _comparison(rankers: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lead of the first ranker over the others, by question: this is more certain than two intervals."""
-    first, *others = rankers
-    for name in others:
-        ahead = rankers[name][f"behind_{first}"]
-        yield f"{COMPARED}: {first} {ahead['mean']:+.1f} over {name}, 95% {ahead['low']:+.1f} to {ahead['high']:+.1f}"
 
 
 def interval(mean: Mapping[str, float]) -> str:

@@ -17,7 +17,7 @@ from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.units import number_text, percent, plural, size_text
 from mnemo_client.cli.terminal import TextStyle
 from mnemo_client.client import Client
-from mnemo_client.errors import EXIT_DONE, UsageError
+from mnemo_client.errors import UsageError
 from mnemo_client.protocol.memories import NewMemory
 
 SIZES = (1000, 10_000)
@@ -48,7 +48,7 @@ _WHY = (
 )  # fmt: skip
 
 
-def speed(context: CommandContext) -> int:
+def speed(context: CommandContext) -> None:
     sizes = numbers(context.options.sizes, SIZES, SIZE_MAX, "--sizes")
     clients = numbers(context.options.clients, CLIENTS, CLIENTS_MAX, "--clients")
     measured: dict[str, Any] = {"sizes": []}
@@ -74,7 +74,6 @@ def speed(context: CommandContext) -> int:
         measured["machine"] = describe_machine(client.status(), has_vectors)._asdict()
     if not context.print_json_if_asked(measured):
         context.print(*speed_lines(measured, context.style))
-    return EXIT_DONE
 
 
 def numbers(text: str | None, default: Sequence[int], largest: int, option: str) -> list[int]:
@@ -190,7 +189,8 @@ def speed_lines(measured: Mapping[str, Any], style: TextStyle) -> Iterator[str]:
     rows = [["other, ms", "search p50", "p95", "add p50", "p95", "stored/s", "indexed/s", "disk", "memory"]]
     for size in measured["sizes"]:
         times = [f"{size[kind][name]:.1f}" for kind in ("search", "remember") for name in ("p50", "p95")]
-        rates = [_rate(size["remembered"], size[f"{done}_seconds"]) for done in ("stored", "indexed")]
+        count, took = size["remembered"], [size["stored_seconds"], size["indexed_seconds"]]
+        rates = [f"{count / seconds:.0f}" if count and seconds else "-" for seconds in took]
         bytes_ = [size_text(size["disk_bytes"]), size_text(size["memory_private_bytes"])]
         rows.append([number_text(size["memories"]), *times, *rates, *bytes_])
     yield from right_table(rows, style)
@@ -207,7 +207,3 @@ def speed_lines(measured: Mapping[str, Any], style: TextStyle) -> Iterator[str]:
     )
     yield style.dim("new: asked for the first time; again: its vector is cached; /s: recalls of new questions;")
     yield style.dim("search: by words only; add: one durable write.")
-
-
-def _rate(count: int, seconds: float | None) -> str:
-    return "-" if seconds is None or not count or not seconds else f"{count / seconds:.0f}"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mnemo_client.client import Client
 
 
-_TIME_FIELDS = frozenset({"since", "until", "as_of", "now"})
+_TIME_FIELDS = frozenset({"since", "until", "as_of", "now", "event_at", "expires_at"})
 _NO_OPTIONS = frozenset({"id", "namespace", "query", "question"})
 LAST_FILE = "last.json"
 HIT_NUMBER_DIGITS_MAX = 3  # ids need 8 digits or more, so a short number is a place in the last answer
@@ -38,7 +38,7 @@ def time_argument(text: str | None) -> int | str | None:
 
 
 def request_fields(options: SimpleNamespace, request: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the fields of a question that the options of a command name, each as the request has it.
+    """Return the fields of a request that the options of a command name, each as the request has it.
 
     A field has the option of its own name, else that of OPTION_FIELDS. The words are no option, and the namespace goes
     into a header. Raises UsageError for an option that contradicts another.

@@ -6,14 +6,12 @@ from mnemo_client.cli.command_table import COMMANDS, COMMON, all_commands
 from mnemo_client.cli.command_types import Argument, Command
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.help_pages import EXIT_CODES_TOPIC
-from mnemo_client.errors import EXIT_DONE
 
 
-def run(context: CommandContext) -> int:
+def run(context: CommandContext) -> None:
     script = SCRIPTS[context.options.shell]()
     if not context.print_json_if_asked({"shell": context.options.shell, "script": script}):
         context.print(script.rstrip("\n"))
-    return EXIT_DONE
 
 
 def options_of(command: Command) -> list[Argument]:

@@ -2,15 +2,16 @@
 
 import io
 import json
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from mnemo_client import namespace, process
 from mnemo_client.cli.terminal import Terminal, TextStyle, escape_json, sanitize
-from mnemo_client.errors import UsageError
+from mnemo_client.errors import MnemoError, UsageError
 from mnemo_client.paths import home_folder, socket_path
 
 if TYPE_CHECKING:
@@ -121,6 +122,27 @@ class CommandContext:
     def close(self) -> None:
         if self._client is not None:
             self._client.close()
+
+    def run_offline(self, *words: str) -> dict[str, Any]:
+        """Run a command of `python -m mnemo_daemon.offline`, which needs no daemon, as a child process, and return its
+        answer; its progress is shown meanwhile. Raises MnemoError."""
+        import subprocess
+
+        self.terminal.flush()
+        ended = subprocess.run(
+            [sys.executable, "-m", "mnemo_daemon.offline", *words, "--json"],
+            check=False,
+            env=dict(self.environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+        )
+        try:
+            answer: dict[str, Any] = json.loads(ended.stdout)
+        except ValueError:
+            raise MnemoError(f"{words[0]} ended with code {ended.returncode}") from None
+        if error := answer.get("error"):
+            raise MnemoError(str(error["message"]), str(error.get("hint") or ""))
+        return answer
 
     def print(self, *lines: str) -> None:
         for line in lines:

@@ -33,10 +33,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         'add "We deploy on Thursdays" --key deploy-day   # the same key again replaces the text',
         "add - --tag log < notes.txt",
     ),
-    "ingest": (
-        "ingest article.txt --source 'The Economist'",
-        "ingest meeting.txt --explain   # each piece, and why",
-    ),
+    "ingest": ("ingest article.txt --source 'The Economist'", "ingest meeting.txt --explain   # each piece, and why"),
     "turns": ("turns monday.jsonl --session monday",),
     "recall": (
         "recall where is the spare key",
@@ -56,25 +53,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "show": ("show 1   # the first result of the last answer", "show 1a2b3c4d --as-of 3d"),
     "history": ("history 1a2b3c4d",),
     "diff": ("diff 3d", "diff yesterday --until 2h", "diff seq:120"),
-    "edit": (
-        "edit 1   # in your editor",
-        'edit 1a2b3c4d --content "The spare key is with Otto" --importance 0.8',
-    ),
+    "edit": ("edit 1   # in your editor", 'edit 1a2b3c4d --content "The spare key is with Otto" --importance 0.8'),
     "rm": ("rm 1a2b3c4d", "rm 1 2 3   # results of the last answer"),
     "trash": ("trash", "trash --set-aside   # what ingestion rejected"),
     "trash restore": ("trash restore 1a2b3c4d",),
     "trash empty": ("trash empty --dry-run", "trash empty --yes"),
-    "forget": (
-        "forget 1a2b3c4d --dry-run",
-        "forget --tag draft --yes",
-        "forget --source import --all",
-    ),
+    "forget": ("forget 1a2b3c4d --dry-run", "forget --tag draft --yes", "forget --source import --all"),
     "undo": ("undo --dry-run", "undo 120   # one change, by its number", "undo --cycle"),
-    "sessions": (
-        "sessions",
-        "sessions monday --end",
-        'sessions monday --explain "the retry limit"',
-    ),
+    "sessions": ("sessions", "sessions monday --end", 'sessions monday --explain "the retry limit"'),
     "ask": ("ask when did we move the backups?", "ask 'and who paid?' --session house"),
     "topics": ("topics", "topics kb3 kb7"),
     "chat": ("chat", "chat --session house < questions.txt"),
@@ -98,16 +84,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "profile rm": ("profile rm 1a2b3c4d",),
     "compress": ("compress --dry-run", "compress --sessions 5"),
-    "context": (
-        "context what we decided about backups --budget 500",
-        "context deploy --max-chars 2000 --ids",
-    ),
+    "context": ("context what we decided about backups --budget 500", "context deploy --max-chars 2000 --ids"),
     "resume": ("resume", "resume -n work --session monday"),
     "setup": ("setup claude-code", "setup claude-code --steps", "setup cursor --project --remove"),
-    "hook": (
-        'hook prompt < prompt.json   # {"session_id": "s1", "prompt": "…"}',
-        "hook session-end --session s1",
-    ),
+    "hook": ('hook prompt < prompt.json   # {"session_id": "s1", "prompt": "…"}', "hook session-end --session s1"),
     "triggers": ("triggers deploy",),
     "reclassify": ("reclassify --dry-run",),
     "export": (
@@ -195,12 +175,6 @@ def overview(style: TextStyle) -> list[str]:
     return lines
 
 
-def exit_code_lines(style: TextStyle) -> list[str]:
-    """Return the lines of `mnemo help exit-codes`."""
-    rows = [[str(code), meaning] for code, meaning in EXIT_CODES.items()]
-    return ["Every command ends with one of these codes:", "", *table(rows, "  ", style.width)]
-
-
 def command_lines(command: Command, name: list[str]) -> list[str]:
     """Return the help of a command, with its examples."""
     lines = build_parser(command, name).format_help().rstrip().splitlines()
@@ -214,6 +188,7 @@ def topic_lines(words: list[str], style: TextStyle) -> list[str] | None:
     if not words:
         return overview(style)
     if words == [EXIT_CODES_TOPIC]:
-        return exit_code_lines(style)
+        rows = [[str(code), meaning] for code, meaning in EXIT_CODES.items()]
+        return ["Every command ends with one of these codes:", "", *table(rows, "  ", style.width)]
     found = find_command(words)
     return command_lines(*found[:2]) if found is not None and not found[2] else None

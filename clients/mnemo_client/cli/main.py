@@ -3,6 +3,7 @@
 The exit codes are in `errors`, and explained by `mnemo help exit-codes`. SPEC 14.
 """
 
+import gc
 import os
 import sys
 import time
@@ -59,11 +60,7 @@ def _process_start() -> float:
 
 
 def run(
-    words: list[str],
-    screen: terminal.Terminal,
-    environ: Mapping[str, str],
-    stdin: TextIO,
-    began: float | None = None,
+    words: list[str], screen: terminal.Terminal, environ: Mapping[str, str], stdin: TextIO, began: float | None = None
 ) -> int:
     """Run the command that `words` name. An error is reported in a line or two; only bugs raise."""
     try:
@@ -108,12 +105,15 @@ def _run(
         return EXIT_DONE
     if command.subcommands and rest and not rest[0].startswith("-") and not command.arguments:
         raise _unknown_subcommand(command, rest[0])
-    options = parse(command, name, rest)
-    from mnemo_client.cli.context import CommandContext
-
+    gc.disable()  # what loading makes stays: to look for garbage in it takes a twentieth of a start
+    try:
+        options, function = parse(command, name, rest), _load_function(command)
+        from mnemo_client.cli.context import CommandContext
+    finally:
+        gc.enable()
     context = CommandContext(options, screen, environ, Path.cwd(), stdin, began)
     try:
-        return _load_function(command)(context)
+        return function(context) or EXIT_DONE
     except RefusalError as error:
         error.message = _with_option_name(error.message, str(error.field or ""), command)
         raise
@@ -136,7 +136,7 @@ def _with_option_name(message: str, field: str, command: Command) -> str:
     """Return the message about a field of the request with the name of the option or argument that gave it."""
     name = field.partition("[")[0]
     meant = command_table.OPTION_FIELDS.get(name, name)
-    found = next((each for each in command.arguments if each.field == meant), None)
+    found = next((each for each in (*command.arguments, *command_table.COMMON) if each.field == meant), None)
     if found is None:
         return message
     shown = next((each for each in found.names if each.startswith("--")), str(found.settings.get("metavar", meant)))
@@ -168,9 +168,9 @@ def _move_common_options_last(words: list[str]) -> list[str]:
     return words + moved
 
 
-def _load_function(command: Command) -> "Callable[..., int]":
+def _load_function(command: Command) -> "Callable[..., int | None]":
     module, _, name = command.run.partition(":")
-    function: Callable[..., int] = getattr(import_module(module, __package__), name)
+    function: Callable[..., int | None] = getattr(import_module(module, __package__), name)
     return function
 
 

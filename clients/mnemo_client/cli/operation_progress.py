@@ -12,7 +12,6 @@ from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.units import progress_text
 from mnemo_client.errors import MnemoError
 from mnemo_client.paths import socket_path
-from mnemo_client.protocol.status import OperationView
 
 POLL_SECONDS = 0.5
 ANSWER_SECONDS_MAX = 5.0
@@ -57,13 +56,10 @@ class _ProgressLine:
         with Client(socket_path(self._context.environ), entry_point="cli", timeout=ANSWER_SECONDS_MAX) as client:
             while not self._ended.wait(POLL_SECONDS):
                 with contextlib.suppress(MnemoError):  # the request itself reports what is wrong
-                    self._show(client.jobs().operations)
-
-    def _show(self, operations: list[OperationView]) -> None:
-        found = next((each for each in reversed(operations) if each.name == self._name), None)
-        with self._lock:
-            if found is not None and not self._ended.is_set():
-                self._context.terminal.progress(progress_text(found))
+                    found = next((each for each in reversed(client.jobs().operations) if each.name == self._name), None)
+                    with self._lock:
+                        if found is not None and not self._ended.is_set():
+                            self._context.terminal.progress(progress_text(found))
 
     def end(self) -> None:
         with self._lock:

@@ -4,7 +4,7 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from typing import NoReturn
 
 from mnemo_client.cli.command_table import COMMON
-from mnemo_client.cli.command_types import Argument, Command
+from mnemo_client.cli.command_types import Command
 from mnemo_client.errors import UsageError
 
 
@@ -38,7 +38,7 @@ def build_parser(command: Command, name: list[str]) -> ArgumentParser:
     """Return the parser for the words after `name`; its help comes from the same table."""
     prog = " ".join(["mnemo", *name])
     parts = "\n".join(f"  {prog} {part.name:<12} {part.help}" for part in command.subcommands)
-    positional = " ".join(_usage_name(argument) for argument in command.arguments if not argument.is_option)
+    positional = " ".join(argument.placeholder for argument in command.arguments if not argument.is_option)
     made = _Parser(
         prog,
         usage=f"{prog} [options] {positional}".rstrip(),
@@ -54,8 +54,3 @@ def build_parser(command: Command, name: list[str]) -> ArgumentParser:
             groups[heading] = made.add_argument_group(heading)  # type: ignore[assignment]
         groups[heading].add_argument(*argument.names, help=argument.help, **argument.settings)
     return made
-
-
-def _usage_name(argument: Argument) -> str:
-    name = str(argument.settings.get("metavar") or "|".join(argument.choices))
-    return {"?": f"[{name}]", "*": f"[{name} …]", "+": f"{name} …"}.get(argument.settings.get("nargs", ""), name)

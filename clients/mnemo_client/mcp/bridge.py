@@ -143,7 +143,10 @@ class Bridge:
         if "jsonrpc" not in answer:
             raise JsonRpcError(INTERNAL_ERROR, _refusal_text(status, answer))
         if method == "initialize":
-            self._keep_session(answer, headers)
+            result = answer.get("result")  # with what the headers of all later messages say
+            version = result.get("protocolVersion") if isinstance(result, dict) else None
+            given = {"MCP-Protocol-Version": version, "Mcp-Session-Id": headers.get("mcp-session-id")}
+            self._session = {name: _header_value(value) for name, value in given.items() if isinstance(value, str)}
         if answer.get("id") != message["id"]:  # the daemon refused the message before it read the id
             return json.dumps({**answer, "id": message["id"]}).encode()
         return body
@@ -167,13 +170,6 @@ class Bridge:
         headers |= {"MCP-Protocol-Version": _header_value(version), "Mcp-Method": _header_value(method)}
         named = params.get(NAMED_BY.get(method, ""))
         return {**headers, "Mcp-Name": _header_value(named)} if isinstance(named, str) else headers
-
-    def _keep_session(self, answer: JsonObject, headers: Mapping[str, str]) -> None:
-        """Keep the version and session of a handshake for the headers of all later messages."""
-        result = answer.get("result")
-        version = result.get("protocolVersion") if isinstance(result, dict) else None
-        given = {"MCP-Protocol-Version": version, "Mcp-Session-Id": headers.get("mcp-session-id")}
-        self._session = {name: _header_value(value) for name, value in given.items() if isinstance(value, str)}
 
     # The daemon
 
@@ -272,7 +268,6 @@ def _log_message(text: str) -> None:
 
 
 def run(context: "CommandContext") -> int:
-    """Run `mnemo mcp`."""
     options = context.options
     out = sys.stdout.buffer
     tools = options.tools or ("all" if options.all_tools else None)

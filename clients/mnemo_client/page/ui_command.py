@@ -8,10 +8,10 @@ import urllib.request
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mnemo_client import loopback
+from mnemo_client import loopback, process
 from mnemo_client.cli.doctor.doctor_checks import DoctorCheck
 from mnemo_client.cli.doctor.examination import CHECKS, examination, run_row
-from mnemo_client.errors import EXIT_DONE, MnemoError, UsageError
+from mnemo_client.errors import MnemoError, UsageError
 from mnemo_client.page.page_server import PageServer
 from mnemo_client.paths import run_folder, socket_path
 
@@ -23,11 +23,11 @@ ASK_SECONDS = 5.0
 ON_REQUEST = ("integrity", "round trip")  # the checks that read the whole store, or write
 
 
-def ui(context: "CommandContext") -> int:
+def ui(context: "CommandContext") -> None:
     """Serve the page until ^C or until no page was open for half an hour; or open the one that is served already."""
     options = context.options
     context.client()  # starts the daemon
-    place = loopback.ServerPlace(run_folder(context.environ), "page-read-only" if options.read_only else "page")
+    place = process.ServerPlace(run_folder(context.environ), "page-read-only" if options.read_only else "page")
     if record := place.running():
         if options.port not in (0, int(record.address.rpartition(":")[2])):
             raise UsageError(
@@ -35,7 +35,7 @@ def ui(context: "CommandContext") -> int:
                 f"end it first: kill {record.pid}; or leave out --port",
             )
         _show(context, _address_from(record))
-        return EXIT_DONE
+        return
     with place.taken() as is_free:
         if not is_free:
             raise MnemoError("another `mnemo ui` is just starting or ending", "run it again")
@@ -46,7 +46,7 @@ def ui(context: "CommandContext") -> int:
             )  # fmt: skip
 
             def started() -> None:
-                place.publish(loopback.ServerRecord(loopback.address_of(bound), server.secret, os.getpid()))
+                place.publish(process.ServerRecord(loopback.address_of(bound), server.secret, os.getpid()))
                 _show(context, server.new_address())
                 if context.is_for_terminal:
                     context.message("^C ends it" if options.keep else "^C ends it, as does half an hour without a page")
@@ -59,7 +59,6 @@ def ui(context: "CommandContext") -> int:
                 )
             finally:
                 place.withdraw()
-    return EXIT_DONE
 
 
 def _examined(context: "CommandContext", *, wants_all: bool) -> Sequence[DoctorCheck]:
@@ -68,7 +67,7 @@ def _examined(context: "CommandContext", *, wants_all: bool) -> Sequence[DoctorC
         return [check for row in rows for check in run_row(row, examined)]
 
 
-def _address_from(record: loopback.ServerRecord) -> str:
+def _address_from(record: process.ServerRecord) -> str:
     """Return a new address of the server that runs already. Raises MnemoError."""
     request = urllib.request.Request(
         f"{record.address}/page/address", method="POST", headers={"Authorization": f"Bearer {record.secret}"}

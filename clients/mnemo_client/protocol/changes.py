@@ -1,7 +1,9 @@
 """The wire types of /v1 for changes: versions of a memory, differences between two times, undo, the stream of events.
 SPEC 13"""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
 
 from mnemo_client.protocol.choices import EventType
 from mnemo_client.protocol.memories import MemoryView
@@ -106,7 +108,7 @@ class UndoRequest(RequestBody):
     consolidation, or 8 or more digits of its end; `last` is the last one that changed a memory."""
 
     seq: int | None = None
-    group: str | None = None
+    group: Annotated[str | None, Meta(description="undo every change of a group")] = None
     cycle: ShortText | None = None
     dry_run: bool = False
 
@@ -190,12 +192,12 @@ class DiffQuery(ScopedPageQuery):
     """GET /v1/diff: what changed since a time or a change (`seq:N`)."""
 
     since: Time
-    until: Time | None = None
+    until: Annotated[Time | None, Meta(description="until then instead of until now")] = None
 
 
 class EventsQuery(ScopedRequest):
-    """GET /v1/events. `since`: the number of a change; without `follow` the events end with the present one."""
+    """GET /v1/events. Without `follow` the events end with the present one."""
 
-    types: list[EventType] = []
-    since: int | None = None
+    types: Annotated[list[EventType], Meta(description="only events of this type; of several, any")] = []
+    since: Annotated[int | None, Meta(description="begin behind this change")] = None
     follow: bool = True

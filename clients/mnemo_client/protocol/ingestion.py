@@ -98,7 +98,9 @@ class IngestRequest(ScopedRequest):
     """POST /v1/ingest: a text that is split into pieces, which may be rejected. Fields as in NewMemory. [L 1]"""
 
     text: str
-    source: Annotated[str, Meta(max_length=64)] | None = None
+    source: Annotated[
+        Annotated[str, Meta(max_length=64)] | None, Meta(description="its origin, such as the name of an article")
+    ] = None
     kind: Kind | None = None
     category: Category | None = None
     importance: Unit | None = None
@@ -108,7 +110,7 @@ class IngestRequest(ScopedRequest):
     tags: list[str] = []
     agent_id: ShortText | None = None
     run_id: ShortText | None = None
-    session_id: ShortText | None = None
+    session_id: Annotated[ShortText | None, Meta(description="the session it belongs to")] = None
     evidence: list[str] = []
     infer: bool | None = None
     dedup: Dedup | None = None

@@ -16,13 +16,13 @@ from mnemo_client.protocol.primitives import (
     Time,
     WriteAnswer,
 )
-from mnemo_client.protocol.retrieval import FactChainView
+from mnemo_client.protocol.retrieval import FactChainView, FactLink
 
 FACTS_PER_REQUEST_MAX = 100
 CONFLICT_FACTS_MAX = 32  # of which one request decides
 
 FactPart = Annotated[str, Meta(min_length=1, max_length=512)]  # [G 9]
-Hops = Annotated[int, Meta(ge=1, le=3)]  # [G 9]
+Hops = Annotated[int, Meta(ge=1, le=3, description="facts in a chain, 1 to 3")]  # [G 9]
 
 # `open`: it holds; `closed`: a later fact or its own end came before; `withdrawn`: the memory that states it was
 # superseded or compressed.
@@ -53,19 +53,15 @@ class NewFacts(RequestBody):
     namespace: Namespace | None = None
 
 
-class FactView(AnswerBody):
+class FactView(FactLink):
     """A fact, the memory that states it, and how it stands at the time of the request."""
 
-    id: str
-    memory_id: str
-    subject: str
-    predicate: str
-    object: str
     status: FactStatus
     valid_from: int  # ms; 0: not known
     valid_to: int | None = None  # ms; null: it has no end
     superseded_by: str | None = None  # the fact that ended it
     conflicts_with: list[str] = []  # open facts that contradict it, in an order of time that is not known
+    perhaps_outdated: bool = False  # it is open, and another memory perhaps says a newer value
     namespace: str = "default"
     user_id: str = "local"
     created_at: int = 0
@@ -94,8 +90,8 @@ class FactsQuery(ScopedPageQuery):
     """GET /v1/facts: those that name the entity, the latest first; without one, all."""
 
     entity: str = ""
-    include_superseded: bool = False
-    as_of: Time | None = None
+    include_superseded: Annotated[bool, Meta(description="also the facts that have ended")] = False
+    as_of: Annotated[Time | None, Meta(description="the facts that held then: 2026-05-01, or 3d for 3 days ago")] = None
 
 
 class FactsAnswer(AnswerBody):

@@ -6,25 +6,20 @@ from msgspec import Meta
 
 from mnemo_client.protocol.choices import ForecastLayer, ForecastOutcome, Kind, Layer, State
 from mnemo_client.protocol.memories import MemoryView
-from mnemo_client.protocol.primitives import (
-    AnswerBody,
-    Namespace,
-    PageQuery,
-    RequestBody,
-    ScopedPageQuery,
-    WriteAnswer,
-)
+from mnemo_client.protocol.primitives import AnswerBody, Namespace, PageQuery, RequestBody, ScopedPageQuery, WriteAnswer
 
 Verdict = Literal["approve", "reject"]
 
 
 class ConsolidateRequest(RequestBody):
-    """POST /v1/consolidate. `namespace`: `*` for all; `merge`: whether memories that say nearly the same become one,
-    null as `lifecycle.merge` says."""
+    """POST /v1/consolidate. `namespace`: `*` for all."""
 
     namespace: Namespace | None = None
     dry_run: bool = False
-    merge: bool | None = None
+    merge: Annotated[
+        bool | None,
+        Meta(description="also merge memories that say nearly the same; default: as `lifecycle.merge` says"),
+    ] = None
 
 
 class CycleStepView(AnswerBody):
@@ -119,12 +114,11 @@ class AuditPlanAnswer(ReviewAnswer):
 
 
 class VerdictRequest(RequestBody):
-    """POST /v1/review/{id}. `text`: approve it with this text, which has all specifics of the memories and no others,
-    unless `force` says that it is meant."""
+    """POST /v1/review/{id}. `text`: approve it with this text."""
 
     verdict: Verdict
     text: Annotated[str, Meta(max_length=8192)] | None = None
-    force: bool = False
+    force: Annotated[bool, Meta(description="also if the text loses or adds a number, date or name")] = False
 
 
 class VerdictAnswer(WriteAnswer):

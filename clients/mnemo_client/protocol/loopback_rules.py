@@ -39,8 +39,9 @@ def fault_of(head: RequestHead, hosts: frozenset[str]) -> LoopbackFault | None:
     if len(head.hosts) != 1 or head.hosts[0] not in hosts or head.target_host != head.hosts[0]:
         names = ", ".join(sorted(hosts))
         return LoopbackFault(421, "misdirected", f"this server is none of that Host; it is {names}", "Host")
+    given = [name.lower() for name, _ in head.headers.items()]
     for name in SINGLE_HEADERS:
-        if (count := sum(each.lower() == name.lower() for each, _ in head.headers.items())) > 1:
+        if (count := given.count(name.lower())) > 1:
             return LoopbackFault(403, "forbidden", f"{count} headers {name}: send one at most", name)
     origin = head.headers.get("Origin")
     if origin is not None and origin != f"http://{head.hosts[0]}":

@@ -1,4 +1,5 @@
-"""The wire types of /v1 for the whole store: import, backup, compact, check, repair. SPEC 3, 13"""
+"""The wire types of /v1 for the whole store: import, backup, compact, check, repair; and for several devices that
+share it. SPEC 3, 13, 21"""
 
 from typing import Annotated
 
@@ -174,15 +175,100 @@ class ExportQuery(RequestBody):
 
     namespace: Namespace | None = None
     history: bool = True
-    vectors: bool = False
+    vectors: Annotated[bool, Meta(description="with the vectors of the model in use")] = False
 
 
 class ImportQuery(RequestBody, rename={"tool": "from"}):
-    """POST /v1/import. `tool`: the one that made it, where it is not recognized."""
+    """POST /v1/import."""
 
-    tool: ImportTool | None = None
+    tool: Annotated[ImportTool | None, Meta(description="the tool that made it, if it is not recognized")] = None
     namespace: Namespace | None = None
-    user_id: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
-    allow_forgotten: bool = False
+    user_id: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=128)] | None,
+        Meta(description="the user who gets the memories, whatever the export says"),
+    ] = None
+    allow_forgotten: Annotated[bool, Meta(description="also import memories that were erased here")] = False
     dry_run: bool = False
     group: Annotated[str, Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")] | None = None
+
+
+# Several devices. SPEC 21
+
+
+SYNC_NAME_CHARACTERS_MAX = 64
+SECRET_CHARACTERS_MAX = 1024
+
+Passphrase = Annotated[str, Meta(min_length=1, max_length=SECRET_CHARACTERS_MAX, description="of the shared folder")]
+
+
+class SyncRequest(RequestBody):
+    """POST /v1/sync: share the store through a folder. With `create` the folder is made a shared one, else joined."""
+
+    folder: Annotated[str, Meta(min_length=1, description="absolute path of a folder that all devices have")]
+    passphrase: Passphrase | None = None
+    code: Annotated[str, Meta(description="a pairing code instead of the passphrase")] | None = None
+    name: (
+        Annotated[
+            str,
+            Meta(
+                max_length=SYNC_NAME_CHARACTERS_MAX,
+                description="the name of this device, for people; default: that of the machine",
+            ),
+        ]
+        | None
+    ) = None
+    create: Annotated[bool, Meta(description="make the folder a shared one")] = False
+
+
+class RemoveDeviceRequest(RequestBody):
+    """POST /v1/sync/remove: read a device no more, and replace the key that it knows."""
+
+    device: Annotated[str, Meta(min_length=1, description="id or name of the device")]
+    passphrase: Annotated[Passphrase, Meta(description="new, for the devices that stay")]
+
+
+class RenewKeyRequest(RequestBody):
+    """POST /v1/sync/key: take the key that replaced the one that this device knows."""
+
+    code: Annotated[str, Meta(description="the pairing code that `mnemo sync remove` printed")]
+
+
+class SyncDevice(AnswerBody):
+    """A device that shares the memory."""
+
+    id: str
+    name: str
+    is_this: bool = False
+    removed: bool = False
+    read: int = 0  # entries of it that were merged here
+    problem: str | None = None  # what of it cannot be read, and why
+    waiting: str | None = None  # what of it has not arrived yet
+
+
+class SyncErasure(AnswerBody):
+    """A memory that was erased while the memory is shared: the devices that have done so, and those that have not said
+    so yet."""
+
+    id: str
+    done: list[str]
+    waiting: list[str]
+
+
+class SyncAnswer(AnswerBody):
+    """GET /v1/sync: whether and through which folder the store is shared, and how far each device was read."""
+
+    shared: bool
+    folder: str | None = None
+    device: str | None = None  # id of this device
+    problem: str | None = None  # why nothing can be exchanged
+    exchanged_at: int | None = None  # ms: the last exchange without a problem
+    unsent: int = 0  # changes that are not in the folder yet
+    runs_cycles: bool = True  # this device consolidates; one at a time does
+    devices: list[SyncDevice] = []
+    erasures: list[SyncErasure] = []  # the latest last
+
+
+class PairingAnswer(AnswerBody):
+    """A pairing code, with which another device can join. Whoever has it can read the memory."""
+
+    code: str

@@ -47,20 +47,35 @@ NOT_EDITED = READ_ONLY | {
 }  # fmt: skip
 
 
+KindFilter = Annotated[list[Kind], Meta(description="only this kind; of several, any")]
+CategoryFilter = Annotated[list[Category], Meta(description="only this category; of several, any")]
+LayerFilter = Annotated[list[Layer], Meta(description="only this layer; of several, any")]
+StateFilter = Annotated[list[State], Meta(description="only in this state, such as trashed; of several, any")]
+TagFilter = Annotated[list[str], Meta(description="only with this tag; of several, with all")]
+Since = Annotated[
+    Time | None,
+    Meta(description="only what happened since: 2026-05-01, yesterday, 'last week', 'march 2024', 3d"),
+]
+Until = Annotated[Time | None, Meta(description="only what happened until; with 'last week', until its end")]
+AsOf = Annotated[
+    Time | None, Meta(description="as it was known then: 2026-05-01, 2026-05-01T18:30, 3d; of yesterday, at its end")
+]
+
+
 class FilterParameters(ScopedRequest, kw_only=True):
     """The parameters that choose memories: those that pass all of them, of one namespace."""
 
-    agent_id: ShortText | None = None
-    run_id: ShortText | None = None
-    session_id: ShortText | None = None
-    kinds: list[Kind] = []  # one of them, here and in the next two
-    categories: list[Category] = []
-    layers: list[Layer] = []
-    tags: list[str] = []  # all of them
-    source: str | None = None
-    speaker: str | None = None
-    since: Time | None = None
-    until: Time | None = None
+    agent_id: Annotated[ShortText | None, Meta(description="only memories of this agent")] = None
+    run_id: Annotated[ShortText | None, Meta(description="only memories of this run of an agent")] = None
+    session_id: Annotated[ShortText | None, Meta(description="only memories of this session")] = None
+    kinds: KindFilter = []
+    categories: CategoryFilter = []
+    layers: LayerFilter = []
+    tags: TagFilter = []
+    source: Annotated[str | None, Meta(description="only from this source, such as note or cli")] = None
+    speaker: Annotated[str | None, Meta(description="only what this person said")] = None
+    since: Since = None
+    until: Until = None
 
 
 class ProcedureTrace(RequestBody):
@@ -154,30 +169,45 @@ class NewMemory(ScopedRequest):
     """
 
     content: str
-    kind: Kind | UnsetType | None = UNSET
+    kind: Annotated[Kind | UnsetType | None, Meta(description="its kind")] = UNSET
     form: Form | UnsetType | None = UNSET
-    category: Category | UnsetType | None = UNSET
-    importance: Unit | UnsetType | None = UNSET
-    event_at: Time | UnsetType | None = UNSET
+    category: Annotated[Category | UnsetType | None, Meta(description="its subject")] = UNSET
+    importance: Annotated[Unit | UnsetType | None, Meta(description="how important it is, 0 to 1")] = UNSET
+    event_at: Annotated[
+        Time | UnsetType | None,
+        Meta(description="when it happened: 2026-05-01, yesterday, 2026-05-01T18:30, or ms since 1970"),
+    ] = UNSET
     created_at: Time | None = None  # imports only
-    expires_at: Time | UnsetType | None = UNSET
-    speaker: ShortText | UnsetType | None = UNSET
+    expires_at: Annotated[
+        Time | UnsetType | None, Meta(description="when it stops being true: 2026-05-01, tomorrow, or 3d for in 3 days")
+    ] = UNSET
+    speaker: Annotated[ShortText | UnsetType | None, Meta(description="who said it")] = UNSET
     source: Annotated[str, Meta(max_length=64)] | UnsetType | None = UNSET
     tags: list[str] | UnsetType = UNSET
     agent_id: ShortText | UnsetType | None = UNSET
     run_id: ShortText | UnsetType | None = UNSET
     session_id: ShortText | UnsetType | None = UNSET
-    key: Annotated[str, Meta(max_length=256)] | None = None
-    evidence: list[str] | UnsetType = UNSET
+    key: Annotated[
+        Annotated[str, Meta(max_length=256)] | None,
+        Meta(description="your own name for it: the same key again replaces the text"),
+    ] = None
+    evidence: Annotated[list[str] | UnsetType, Meta(description="a path, URL or id that it rests on")] = UNSET
     derived_from: list[str] | UnsetType = UNSET
-    supersedes: list[str] = []
-    pinned: bool | UnsetType = UNSET
+    supersedes: Annotated[list[str], Meta(description="a memory that this one replaces, by its id")] = []
+    pinned: Annotated[bool | UnsetType, Meta(description="protect it from decay, merging and deletion by agents")] = (
+        UNSET
+    )
     trace: ProcedureTrace | UnsetType | None = UNSET
     layer: Layer | None = None  # accepted and ignored [G 1]
-    infer: bool | None = None  # also store each statement in it as a memory; null: as the profile says
-    dedup: Dedup | None = None  # null: as the profile says
+    infer: Annotated[
+        bool | None, Meta(description="also store each statement in it as a memory; default: as the profile says")
+    ] = None
+    dedup: Annotated[
+        Dedup | None,
+        Meta(description="what to do with a text that resembles a known memory; default: as the profile says"),
+    ] = None
     wait: Wait = "stored"
-    explain: bool = False
+    explain: Annotated[bool, Meta(description="show each decision and its reason")] = False
 
 
 class Patch(RequestBody):
@@ -296,25 +326,24 @@ class TrashPage(AnswerBody):
 class EraseFilter(FilterParameters):
     """A filter of memories to erase: all that pass, in any state, of one namespace."""
 
-    states: list[State] = []  # empty: every state
-
-
-class EraseRequest(RequestBody):
-    """POST /v1/purge: `ids` or `filter`, not both."""
-
-    ids: Annotated[list[str], Meta(max_length=10_000)] = []
-    filter: EraseFilter | None = None
-    dry_run: bool = False
-    quoting: bool = False  # erase also memories that quote one of the texts in full
-    everywhere: bool = False  # erase also from backups and other copies of the store, by rewriting them
+    states: StateFilter = []  # empty: every state
 
 
 class EraseOneRequest(RequestBody):
     """POST /v1/memories/{id}/purge."""
 
     dry_run: bool = False
-    quoting: bool = False
-    everywhere: bool = False
+    quoting: Annotated[bool, Meta(description="also erase memories that quote one of the texts in full")] = False
+    everywhere: Annotated[
+        bool, Meta(description="also erase it from backups and other copies of the store, by rewriting them")
+    ] = False
+
+
+class EraseRequest(EraseOneRequest, kw_only=True):
+    """POST /v1/purge: `ids` or `filter`, not both."""
+
+    ids: Annotated[list[str], Meta(max_length=10_000)] = []
+    filter: EraseFilter | None = None
 
 
 class SearchedPlace(AnswerBody):
@@ -368,30 +397,23 @@ class EmptyTrashAnswer(AnswerBody):
 
 
 class ListFilter(
-    RequestBody, rename={"kinds": "kind", "categories": "category", "layers": "layer", "states": "state", "tags": "tag"}
+    FilterParameters,
+    kw_only=True,
+    rename={"kinds": "kind", "categories": "category", "layers": "layer", "states": "state", "tags": "tag"},
 ):
     """The query string of lists and of DELETE by filter."""
 
-    namespace: Namespace | None = None
-    user_id: ShortText | None = None
-    agent_id: ShortText | None = None
-    run_id: ShortText | None = None
-    session_id: ShortText | None = None
-    kinds: list[Kind] = []
-    categories: list[Category] = []
-    layers: list[Layer] = []
-    states: list[State] = []
-    tags: list[str] = []
-    source: str | None = None
-    speaker: str | None = None
-    since: Time | None = None
-    until: Time | None = None
+    kinds: KindFilter = []
+    categories: CategoryFilter = []
+    layers: LayerFilter = []
+    states: StateFilter = []
+    tags: TagFilter = []
 
 
 class ListQuery(ListFilter, kw_only=True):
     """GET /v1/memories."""
 
-    as_of: Time | None = None
+    as_of: AsOf = None
     limit: Limit = LIMIT_DEFAULT
     cursor: str | None = None
 
@@ -406,7 +428,7 @@ class ListMemoriesQuery(ListQuery, kw_only=True):
 class GetQuery(RequestBody):
     """GET /v1/memories/{id}: with `as_of`, its past version."""
 
-    as_of: Time | None = None
+    as_of: AsOf = None
 
 
 class MemoryPartsQuery(RequestBody):
@@ -432,7 +454,7 @@ class DeleteByIdQuery(RequestBody):
 class TrashQuery(ScopedPageQuery):
     """GET /v1/trash."""
 
-    set_aside: bool = False  # list what ingestion rejected instead
+    set_aside: Annotated[bool, Meta(description="list instead what ingestion rejected")] = False
 
 
 class RecentQuery(ListQuery):

@@ -19,7 +19,6 @@ from mnemo_client.protocol import (
     retrieval,
     sessions,
     status,
-    synchronisation,
 )
 from mnemo_client.protocol.primitives import NoFields, ScopedPageQuery, ScopedRequest
 
@@ -348,26 +347,26 @@ COMPACT = Operation(
     maintenance.CompactRequest, for_person=True, is_long=True)
 
 SYNC_STATUS = Operation(
-    "GET", "/v1/sync", "Report whether and with which devices the memory is shared", synchronisation.SyncAnswer,
+    "GET", "/v1/sync", "Report whether and with which devices the memory is shared", maintenance.SyncAnswer,
     NoFields, for_person=True, for_owner=True)
 SHARE = Operation(
-    "POST", "/v1/sync", "Share the memory through a folder", synchronisation.SyncAnswer, synchronisation.SyncRequest,
+    "POST", "/v1/sync", "Share the memory through a folder", maintenance.SyncAnswer, maintenance.SyncRequest,
     for_person=True, for_owner=True, is_long=True)
 LEAVE = Operation(
-    "DELETE", "/v1/sync", "Share the memory no more; everything stays here", synchronisation.SyncAnswer, NoFields,
+    "DELETE", "/v1/sync", "Share the memory no more; everything stays here", maintenance.SyncAnswer, NoFields,
     for_person=True, for_owner=True)
 EXCHANGE = Operation(
-    "POST", "/v1/sync/exchange", "Exchange changes with the other devices now", synchronisation.SyncAnswer, NoFields,
+    "POST", "/v1/sync/exchange", "Exchange changes with the other devices now", maintenance.SyncAnswer, NoFields,
     for_person=True, for_owner=True, repeatable=True, is_long=True)
 INVITE = Operation(
-    "POST", "/v1/sync/invite", "Return a pairing code for another device", synchronisation.PairingAnswer, NoFields,
+    "POST", "/v1/sync/invite", "Return a pairing code for another device", maintenance.PairingAnswer, NoFields,
     for_person=True, for_owner=True, repeatable=True)
 RENEW_KEY = Operation(
-    "POST", "/v1/sync/key", "Take the new key of the folder, after a device was removed", synchronisation.SyncAnswer,
-    synchronisation.RenewKeyRequest, for_person=True, for_owner=True, is_long=True)
+    "POST", "/v1/sync/key", "Take the new key of the folder, after a device was removed", maintenance.SyncAnswer,
+    maintenance.RenewKeyRequest, for_person=True, for_owner=True, is_long=True)
 REMOVE_DEVICE = Operation(
     "POST", "/v1/sync/remove", "Read a device no more, and replace the key of the folder",
-    synchronisation.PairingAnswer, synchronisation.RemoveDeviceRequest, for_person=True, for_owner=True)
+    maintenance.PairingAnswer, maintenance.RemoveDeviceRequest, for_person=True, for_owner=True)
 
 # The daemon
 

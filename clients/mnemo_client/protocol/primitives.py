@@ -10,10 +10,12 @@ API_VERSION = "v1"
 
 Time = int | str  # ms since the epoch, or ISO 8601
 Unit = Annotated[float, Meta(ge=0.0, le=1.0)]
-ShortText = Annotated[str, Meta(max_length=128)]
+# Names stand in lines of their own for agents and people: none may begin a line or reverse one.
+NAME_PATTERN = r"^(?![\s\S]*[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069])"
+ShortText = Annotated[str, Meta(max_length=128, pattern=NAME_PATTERN)]
 QUESTION_CHARS_MAX = 8192  # as the content of a memory: whoever asks by a text that is longer means a part of it
 Question = Annotated[str, Meta(max_length=QUESTION_CHARS_MAX)]
-Namespace = Annotated[str, Meta(min_length=1, max_length=64)]
+Namespace = Annotated[str, Meta(min_length=1, max_length=64, pattern=NAME_PATTERN + r"[\s\S]*\S")]
 LIMIT_DEFAULT, LIMIT_MAX = 50, 500
 Limit = Annotated[int, Meta(ge=1, le=LIMIT_MAX)]
 
@@ -26,7 +28,9 @@ class ScopedRequest(RequestBody, kw_only=True):
     """A request about the memories of a namespace (null: that of X-Namespace, else `default`) and a user (`local`)."""
 
     namespace: Namespace | None = None
-    user_id: ShortText | None = None
+    user_id: Annotated[ShortText | None, Meta(description="the user to whom the memories belong; default: local")] = (
+        None
+    )
 
 
 class NoFields(RequestBody):

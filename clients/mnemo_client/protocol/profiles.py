@@ -34,6 +34,7 @@ class KnownStatement(AnswerBody):
     text: str
     at: int  # ms
     author: str | None = None
+    perhaps_outdated: bool = False  # another memory perhaps says a newer value
 
 
 class ProfileAnswer(AnswerBody):
@@ -107,10 +108,15 @@ class ProfileUpdateAnswer(WriteAnswer):
 
 
 class CompressRequest(ScopedRequest):
-    """POST /v1/compress."""
+    """POST /v1/compress. `cutoff_hours`: null lifts nothing."""
 
-    sessions: Annotated[int, Meta(ge=0, le=100)] | None = None  # the oldest; null: those beyond the threshold
-    cutoff_hours: Annotated[int, Meta(ge=0, le=876_000)] | None = 48  # lift what was stored before; null: nothing
+    sessions: Annotated[
+        Annotated[int, Meta(ge=0, le=100)] | None,
+        Meta(description="summarize the N oldest; default: those beyond the threshold"),
+    ] = None
+    cutoff_hours: Annotated[
+        Annotated[int, Meta(ge=0, le=876_000)] | None, Meta(description="lift memories stored longer ago")
+    ] = 48
     dry_run: bool = False
 
 

@@ -17,47 +17,91 @@ from mnemo_client.protocol.choices import (
     Trust,
     Verdict,
 )
-from mnemo_client.protocol.memories import FilterParameters, MemoryView
+from mnemo_client.protocol.memories import AsOf, FilterParameters, MemoryView, Since, TagFilter, Until
 from mnemo_client.protocol.primitives import AnswerBody, Question, ScopedRequest, ShortText, Time, Unit
 
 TopK = Annotated[int, Meta(ge=1, le=100)]
+TimeAsk = Annotated[
+    TimeReading,
+    Meta(
+        description="auto: a time that the question names ranks what lies in it first (default), unless `since` or "
+        "`until` does; off: it is words like others"
+    ),
+]
+PREFERENCES_MEANING = (
+    "first: a person's instructions on how to do things come first, for every question and in addition to the results, "
+    "up to 5 in a quarter of the budget; inline: by their score"
+)
+CUT_MEANING = "gap: only what is close enough to be an answer (of `mnemo` the default); none: the best N, however close"
+Dry = Annotated[bool, Meta(description="do not count this as a use of the results; `as_of` and `explain` never do")]
 
 
 class RecallParameters(FilterParameters, kw_only=True):
     """The parameters that a recall and a context block have in common. SPEC 7.1"""
 
-    top_k: TopK | None = (
-        None  # the number of results; null: the profile's, else 5, or 20 for a query that asks for a list
-    )
+    top_k: Annotated[
+        TopK | None,
+        Meta(description="number of results; default: the profile's, else 5, or 20 where the question asks for a list"),
+    ] = None
     limit: TopK | None = None  # alias of top_k; both is an error
-    # The results to skip: continuing by the number received neither repeats nor skips any. Preferences do not count.
-    offset: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    offset: Annotated[
+        Annotated[int, Meta(ge=0, le=10_000)],
+        Meta(description="skip the first N, preferences not counted: continuing by the number received repeats none"),
+    ] = 0
     # Tokens of all contents together; null: no limit; absent: the profile's, else 2000. A memory that does not fit is
     # skipped in favour of later ones.
     token_budget: Annotated[int, Meta(ge=1)] | UnsetType | None = UNSET
-    trust_min: Trust | None = None  # user > note > agent > import > tool
-    min_importance: Unit | None = None  # null: the profile's, else 0, and 0.2 for what nobody asked to be stored
-    min_score: Unit | None = None  # compared with the score as it is shown; null: the profile's, else 0
-    sort: Sort = "score"  # recent: by event_at, accessed: by last_accessed, the newest first
-    include_compressed: bool = False  # also what stands behind a summary
-    include_superseded: bool = False  # also what another memory has replaced
-    include_discarded: bool = False  # also what ingestion rejected
-    ranker: Ranker | None = None  # null, here and below: the namespace's profile, else the [recall] settings
-    mode: Mode = "hybrid"  # of the ranker `hybrid`
-    recency_bias: Unit = 0.35  # of `deterministic` and `hybrid`: the weight of freshness relative to words
-    semantic_weight: Unit = 0.5  # of `hybrid`: the weight of meaning relative to the deterministic part
-    group_by: GroupBy | None = None  # one result for each file of notes: its best passage; `others` counts the rest
+    trust_min: Annotated[
+        Trust | None, Meta(description="only memories of at least this trust: user > note > agent > import > tool")
+    ] = None
+    min_importance: Annotated[
+        Unit | None,
+        Meta(
+            description="only memories of at least this importance, 0 to 1; default: the profile's, else 0, and 0.2 "
+            "for what nobody asked to be stored"
+        ),
+    ] = None
+    min_score: Annotated[
+        Unit | None,
+        Meta(description="only results of at least this score as it is shown, 0 to 1; null: the profile's, else 0"),
+    ] = None
+    sort: Annotated[
+        Sort, Meta(description="the order: by score, by when it happened, or by the last use, the newest first")
+    ] = "score"
+    include_compressed: Annotated[bool, Meta(description="also what a summary has replaced")] = False
+    include_superseded: Annotated[bool, Meta(description="also what a newer memory has replaced")] = False
+    include_discarded: Annotated[bool, Meta(description="also what ingestion rejected")] = False
+    ranker: Annotated[
+        Ranker | None, Meta(description="how to rank the results; default: as the profile says, else the settings")
+    ] = None
+    mode: Annotated[Mode, Meta(description="of the ranker hybrid: both of its parts, or only one")] = "hybrid"
+    recency_bias: Annotated[
+        Unit, Meta(description="of the rankers deterministic and hybrid: the weight of recency, 0 to 1")
+    ] = 0.35
+    semantic_weight: Annotated[Unit, Meta(description="of the ranker hybrid: the weight of the vectors, 0 to 1")] = 0.5
+    group_by: Annotated[
+        GroupBy | None, Meta(description="one result for each note, its best passage; `others` counts the rest")
+    ] = None
     # auto: where hardly anything was found, also search for words of the best hits; true: also for phrasings that a
     # language model writes. `expanded` names them.
     expand: Literal["auto"] | bool = "auto"
-    # Judge each result by itself, and drop those that do not bear on the question: by the language model, which then
-    # also orders the answer, else by the measure of `cut`.
-    rerank: bool | None = None
-    exact: bool = False  # compare every vector, without the graph
-    time: TimeReading = "auto"  # auto: a time that the query names ranks what lies in it first; `since`, `until` win
-    as_of: Time | None = None  # the state of the store at that time; also a span before now: 2h, 3d
-    dry: bool = False  # do not record the use of the results; `as_of` and `explain` never do
-    now: Time | None = None  # the time of "now"; null: the clock, or `as_of`
+    rerank: Annotated[
+        bool | None,
+        Meta(
+            description="judge each result by itself, and drop what does not bear on the question: by the language "
+            "model, which then also orders the results, else by the measure of `cut`"
+        ),
+    ] = None
+    exact: Annotated[bool, Meta(description="compare with every vector instead of those that the index proposes")] = (
+        False
+    )
+    time: TimeAsk = "auto"
+    as_of: AsOf = None
+    dry: Dry = False
+    now: Annotated[
+        Time | None,
+        Meta(description="rank as if it were this time: 2026-05-01T18:30, or ms since 1970; default: now, or `as_of`"),
+    ] = None
 
 
 class RecallRequest(RecallParameters):
@@ -65,12 +109,9 @@ class RecallRequest(RecallParameters):
 
     query: Question
     default_top_k: TopK | None = None  # instead of the default of top_k; a query that asks for a list may get more
-    # first: a person's instructions on how to do things come first, marked `preference`, for every question and
-    # regardless of `cut`: up to 5 in a quarter of the budget, in addition to top_k.
-    preferences: Preferences | None = None
-    # gap: the list ends where the scores fall off, and is empty, with `abstained`, if nothing is near enough.
-    cut: Cut | None = None
-    explain: bool = False  # add `trace`: how the answer was computed
+    preferences: Annotated[Preferences | None, Meta(description=PREFERENCES_MEANING)] = None
+    cut: Annotated[Cut | None, Meta(description=CUT_MEANING)] = None
+    explain: Annotated[bool, Meta(description="show how each result was ranked: `trace`")] = False
     highlight: bool = False  # add `best`: the sentences that answer best, with the query's words marked
 
 
@@ -286,13 +327,21 @@ class ContextRequest(RecallParameters):
     """
 
     query: str
-    max_chars: Annotated[int, Meta(ge=1)] | None = None
-    dates: Literal["episodic", "all", "none"] | None = None  # null: all, unless the profile says otherwise
-    ids: bool = False
-    preferences: Preferences = "first"
+    max_chars: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description="limit of characters")] = None
+    dates: Annotated[
+        Literal["episodic", "all", "none"] | None,
+        Meta(description="the memories to date; default: all, unless the profile says otherwise"),
+    ] = None
+    ids: Annotated[bool, Meta(description="include the ids")] = False
+    preferences: Annotated[Preferences, Meta(description=PREFERENCES_MEANING)] = "first"
     cut: Cut | None = None  # null: gap, unless the profile says otherwise
-    # m: the block of [M], with lists of preferences and of memories; null: block, unless the profile says otherwise
-    format: Literal["block", "m"] | None = None
+    format: Annotated[
+        Literal["block", "m"] | None,
+        Meta(
+            description="block: one line a memory (default, unless the profile says otherwise); m: lists of "
+            "preferences and of memories"
+        ),
+    ] = None
     explain: bool = False  # add `explained`: each line and its reason; nothing is recorded as used or shown
 
 
@@ -313,16 +362,19 @@ class AskRequest(ScopedRequest):
     """POST /v1/ask: a question answered from memories alone. SPEC 11 [E]"""
 
     question: Question
-    top_k: Annotated[int, Meta(ge=1, le=8)] = 5  # memories that the answer may rest on
-    session_id: ShortText | None = None
-    tags: list[str] = []
-    since: Time | None = None
-    until: Time | None = None
-    as_of: Time | None = None
-    time: TimeReading = "auto"  # as in a recall
-    cut: Cut = "gap"
+    top_k: Annotated[int, Meta(ge=1, le=8, description="number of memories that the answer may rest on")] = 5
+    session_id: Annotated[
+        ShortText | None,
+        Meta(description="a name for a series of questions: a follow-up knows the ones before it"),
+    ] = None
+    tags: TagFilter = []
+    since: Since = None
+    until: Until = None
+    as_of: AsOf = None
+    time: TimeAsk = "auto"
+    cut: Annotated[Cut, Meta(description=CUT_MEANING)] = "gap"
     rerank: bool | None = None  # score the memories first; null: if the language model may
-    dry: bool = False  # do not record the use of the memories
+    dry: Dry = False
     stream: bool = False  # answer by server-sent events: AskMemories, AskSentence, at last AskAnswer
 
 
@@ -359,14 +411,14 @@ class AskAnswer(AnswerBody):
     degraded: list[str] = []
     time: QuestionTimeView | None = None  # the time that the question names
     resolved: str | None = None  # of a follow-up: the question with the words of the one before it that were recalled
-    sensitive: int = 0  # memories tagged `sensitive` that match better than the answer; only a person learns of them
+    sensitive: int = 0  # memories tagged `sensitive` that match as well as the answer; only a person learns of them
 
 
 class WhyRequest(RecallRequest, kw_only=True):
     """POST /v1/why: the parameters of a recall, and the id of a memory. SPEC 7.7"""
 
     id: str
-    against: str | None = None  # the id of another candidate, to compare it with
+    against: Annotated[str | None, Meta(description="also compare it with this one, by its id")] = None
 
 
 class FailedFilter(AnswerBody):
@@ -418,9 +470,9 @@ class SearchQuery(ScopedRequest):
     """GET /v1/search."""
 
     q: Question
-    tag: list[str] = []
-    since: Time | None = None
-    until: Time | None = None
-    limit: Annotated[int, Meta(ge=1, le=100)] = 20
-    as_of: Time | None = None
+    tag: TagFilter = []
+    since: Since = None
+    until: Until = None
+    limit: Annotated[int, Meta(ge=1, le=100, description="number of results")] = 20
+    as_of: AsOf = None
     highlight: bool = False

@@ -91,9 +91,12 @@ class NewStep(ScopedRequest):
     """POST /v1/runs/{run}/steps. A number that the run has already changes that step as a whole."""
 
     action: Annotated[str, Meta(min_length=1, max_length=1000)]
-    step_number: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None  # null: the one behind the last step
-    outcome: Annotated[str, Meta(max_length=3000)] = ""
-    key_findings: Annotated[str, Meta(max_length=2000)] = ""
+    step_number: Annotated[
+        Annotated[int, Meta(ge=0, le=1_000_000)] | None,
+        Meta(description="its place in the run: replaces the step that has it; default: the next"),
+    ] = None
+    outcome: Annotated[str, Meta(max_length=3000, description="what came of it")] = ""
+    key_findings: Annotated[str, Meta(max_length=2000, description="the findings")] = ""
     context: Annotated[str, Meta(max_length=2000)] = ""
     task_objective: Annotated[str, Meta(max_length=1000)] = ""
     event_at: Time | None = None
@@ -140,7 +143,7 @@ class HookRequest(ScopedRequest):
     result: str = ""  # of the call
     failed: bool | None = None  # null: not known
     at: Time | None = None  # of prompt and reply, or of the call; null: now
-    agent_id: ShortText | None = None
+    agent_id: Annotated[str, Meta(max_length=128)] | None = None  # made one line: an odd name loses no turn
 
 
 class HookAnswer(AnswerBody):
@@ -318,8 +321,8 @@ class ScopeQuery(ScopedRequest, kw_only=True):
 class ResumeQuery(ScopeQuery):
     """GET /v1/resume."""
 
-    session_id: ShortText | None = None
-    task: Question | None = None
+    session_id: Annotated[ShortText | None, Meta(description="the session that starts")] = None
+    task: Annotated[Question | None, Meta(description="the task of the session: relevant memories come first")] = None
     explain: bool = False  # add `explained`: each line and its reason; nothing is recorded as shown
 
 

@@ -164,8 +164,10 @@ class UseModelRequest(RequestBody):
 
 class ReindexRequest(RequestBody):
     dry_run: bool = False
-    force: bool = False
-    batch_size: Annotated[int, Meta(ge=1, le=1024)] | None = None  # texts embedded at once; null: 64
+    force: Annotated[bool, Meta(description="compute every vector again, even those that are there")] = False
+    batch_size: Annotated[
+        Annotated[int, Meta(ge=1, le=1024)] | None, Meta(description="number of texts in a batch; default: 64")
+    ] = None
 
 
 class ReindexAnswer(AnswerBody):
@@ -264,7 +266,7 @@ class LlmUsageAnswer(AnswerBody):
 class LlmUsageQuery(RequestBody):
     """GET /v1/llm/usage."""
 
-    since: Time | None = None
+    since: Annotated[Time | None, Meta(description="only calls since: 2026-05-01 or 3d")] = None
 
 
 class StatsQuery(RequestBody):

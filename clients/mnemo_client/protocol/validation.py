@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import inspect
 
+from mnemo_client.protocol.primitives import NAME_PATTERN
+
 LIKENESS_MIN = 0.75  # difflib's ratio of an unknown field and the known one that is suggested
 VALUE_CHARACTERS_MAX = 60
 
@@ -43,9 +45,15 @@ def explain(error: msgspec.ValidationError, kind: Any, value: Any) -> InvalidVal
         field = _field_path(path, missing.group(1))
         return InvalidValue("missing_field", field, f"`{field}` is required")
     expected = describe(_type_at(inspect.type_info(kind), path))
-    given = "" if value is msgspec.UNSET else f", not {_printable_value(_value_at(value, path))}"
+    given = "" if value is msgspec.UNSET else f", not {_given(_value_at(value, path), message)}"
     subject = f"`{printable(path)}`" if path else "the value"
     return InvalidValue("bad_value", path, f"{subject} must be {expected}{given}")
+
+
+def _given(value: Any, message: str) -> str:
+    """Return the refused value; of one that is too long to be shown whole its length, where that is what is wrong."""
+    shown = _printable_value(value)
+    return f"one of {len(value)}" if shown.endswith("…") and " of length <= " in message else shown
 
 
 def describe(kind: inspect.Type) -> str:
@@ -66,7 +74,9 @@ def describe(kind: inspect.Type) -> str:
         case inspect.LiteralType(values=values):
             quoted = [f'"{each}"' for each in values]
             return quoted[0] if len(quoted) == 1 else "one of " + ", ".join(quoted)
-        case inspect.StrType(min_length=low, max_length=high):
+        case inspect.StrType(min_length=low, max_length=high, pattern=pattern):
+            if pattern is not None and pattern.startswith(NAME_PATTERN):
+                return "a line" + _length(low, high, "printable characters")
             return "a text" + _length(low, high, "characters")
         case inspect.ListType(min_length=low, max_length=high) | inspect.VarTupleType(min_length=low, max_length=high):
             return "a list" + _length(low, high, "values")

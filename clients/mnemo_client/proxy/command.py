@@ -13,11 +13,11 @@ from mnemo_client import process
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.units import number_text, plural
 from mnemo_client.cli.terminal import sanitize
-from mnemo_client.errors import EXIT_DONE, MnemoError, NotFoundError, UsageError
+from mnemo_client.errors import MnemoError, NotFoundError, UsageError
 from mnemo_client.model_server import read_upstream
 from mnemo_client.paths import run_folder, socket_path
-from mnemo_client.proxy.delivery import deliver, inbox_of, proxy_folder
-from mnemo_client.server_place import ServerPlace, ServerRecord
+from mnemo_client.process import ServerPlace, ServerRecord
+from mnemo_client.proxy.recorder import deliver, inbox_of, proxy_folder
 
 KIND = "proxy"
 PORT = 11435  # unless another one is asked for: the one after Ollama's
@@ -36,7 +36,7 @@ REASONS = {
 }
 
 
-def serve(context: CommandContext) -> int:
+def serve(context: CommandContext) -> None:
     """Serve until SIGINT or SIGTERM. Raises UsageError if a proxy runs already."""
     from mnemo_client import loopback
     from mnemo_client.proxy.server import ProxySettings, run_proxy
@@ -71,7 +71,6 @@ def serve(context: CommandContext) -> int:
             run_proxy(settings, bound, started)
         finally:
             place.withdraw()
-    return EXIT_DONE
 
 
 def _start_daemon(context: CommandContext) -> None:
@@ -82,16 +81,15 @@ def _start_daemon(context: CommandContext) -> None:
         context.message(f"what is said waits for the daemon: {sanitize(error.message)}")
 
 
-def status(context: CommandContext) -> int:
+def status(context: CommandContext) -> None:
     """Show the counters of the proxy that runs; exit 3 if none does."""
     record = _running(context)
     shown = {**_ask(record, "GET", "status"), "address": record.address, "pid": record.pid}
     if not context.print_json_if_asked(shown):
         context.print(*_status_lines(shown))
-    return EXIT_DONE
 
 
-def flush(context: CommandContext) -> int:
+def flush(context: CommandContext) -> None:
     """Have everything written that the proxy holds; without a proxy that runs, deliver what one left."""
     inbox = inbox_of(context.environ)
     record = ServerPlace(run_folder(context.environ), KIND).running()
@@ -109,7 +107,6 @@ def flush(context: CommandContext) -> int:
         context.print("everything is written" if not left else f"{plural(left, 'window')} could not be written")
     if left:
         raise MnemoError("the daemon does not take what was said", "see its state: mnemo status")
-    return EXIT_DONE
 
 
 def _running(context: CommandContext) -> ServerRecord:

@@ -1,4 +1,4 @@
-"""The conversations that pass, and the messages of each that were seen. SPEC 19
+"""The conversations that pass, the messages of each that were seen, and the last turns, which wait in a window. SPEC 19
 
 A program sends the whole history with each request, perhaps without its beginning, and several chats may share an API
 key. So a watermark is no number: it counts how often each message was seen, by a keyed hash of its text. An answer is
@@ -14,7 +14,9 @@ import secrets
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from mnemo_client.path_safety import replace_file
 from mnemo_client.process import make_private_folder
@@ -67,7 +69,8 @@ class ConversationStore:
         self._salt = _salt(folder)
         self._watermarks: dict[str, Watermark] = {}
         self._by_answer: dict[str, str] = {}
-        self._read_answers()
+        for path in self._folder.glob("*.json") if self._folder.is_dir() else ():
+            self._by_answer |= dict.fromkeys(self._read(path.stem).answers, path.stem)
 
     def name_of(self, api_key: str, messages: Sequence[ChatMessage], previous: str = "") -> str:
         """Return the name of a conversation: by its API key, else by the answer that it goes on from, else by its first
@@ -140,10 +143,6 @@ class ConversationStore:
         watermark.is_saved = True
         return watermark
 
-    def _read_answers(self) -> None:
-        for path in self._folder.glob("*.json") if self._folder.is_dir() else ():
-            self._by_answer |= dict.fromkeys(self._read(path.stem).answers, path.stem)
-
 
 def _salt(folder: Path) -> bytes:
     """Return the key of the hashes, made once; a file of another length is replaced."""
@@ -164,3 +163,48 @@ def _salt(folder: Path) -> bytes:
 def _plain(text: str) -> str:
     """Return the text as it is compared: without differences of Unicode form and white space."""
     return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+TURNS_MAX = 8
+CHARS_MAX = 16_000
+CHARS_MIN = 80  # shorter windows are left out
+QUIET_SECONDS = 30.0  # after the last turn, a window is written
+TURN_CHARS_MAX = 8000  # of one piece of a turn: less than a memory can have (8192)
+CUT_MARK = "[…]"
+
+
+@dataclass
+class TurnWindow:
+    """The turns of one conversation that are not written yet. Times are in ms, `changed_at` is of a monotonic clock."""
+
+    turns: list[dict[str, Any]] = field(default_factory=list)
+    chars: int = 0
+    changed_at: float = 0.0
+
+    def has_room(self, message: ChatMessage) -> bool:
+        """Return True if the message fits in; an empty window takes any."""
+        pieces = split_text(message.text)
+        fits = len(self.turns) + len(pieces) <= TURNS_MAX and self.chars + sum(map(len, pieces)) <= CHARS_MAX
+        return fits or not self.turns
+
+    def add(self, message: ChatMessage, at: int, now: float) -> None:
+        for piece in split_text(message.text):
+            self.turns.append({"role": message.role, "content": piece, "at": at})
+            self.chars += len(piece)
+        self.changed_at = now
+
+    def is_full(self) -> bool:
+        return len(self.turns) >= TURNS_MAX or self.chars >= CHARS_MAX
+
+
+def split_text(text: str) -> list[str]:
+    """Return a text as one piece or two; of one that is longer than a window the beginning and the end, as of a long
+    question of a recall."""
+    if len(text) <= TURN_CHARS_MAX:
+        return [text]
+    if len(text) > 2 * TURN_CHARS_MAX:
+        half = TURN_CHARS_MAX - len(CUT_MARK)
+        return [text[:half] + CUT_MARK, CUT_MARK + text[-half:]]
+    middle = text.rfind(" ", len(text) - TURN_CHARS_MAX, TURN_CHARS_MAX)
+    middle = middle if middle > 0 else TURN_CHARS_MAX
+    return [text[:middle], text[middle:]]

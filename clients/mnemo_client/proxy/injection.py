@@ -16,13 +16,13 @@ import msgspec
 
 from mnemo_client.proxy.chat_formats import ChatFormat, ChatMessage, read_request
 from mnemo_client.proxy.conversations import HISTORY_MAX, ConversationStore
-from mnemo_client.proxy.delivery import AGENT
-from mnemo_client.proxy.recorder import session_of
+from mnemo_client.proxy.recorder import AGENT, session_of
 
 BUDGET_TOKENS = 500  # of a block
 ANSWER_SECONDS_MAX = 0.3  # as of a hook
 PAUSE_SECONDS = 10.0  # in which the daemon is not asked after it did not answer
-BLOCKS_MAX = 8  # of one conversation, the latest
+BLOCKS_MAX = 8  # of the length of the budget, for one conversation: more of shorter ones
+CHARS_PER_TOKEN = 4
 CONVERSATIONS_MAX = 200  # whose blocks are kept in memory, the latest
 SIGNED_HEADERS = frozenset({"content-md5", "content-digest", "digest", "signature", "signature-input"})  # of the body
 
@@ -75,13 +75,20 @@ class ContextInjector:
                 why = "unchanged"
             elif block:
                 blocks[asked] = block
-                while len(blocks) > BLOCKS_MAX:
-                    blocks.popitem(last=False)
+                self._bound(blocks)
         inserted = {place: blocks[each] for each, place in places.items() if each in blocks}
         if not inserted:
             return body, why or "nothing"
         fields[kind.messages] = msgspec.Raw(msgspec.json.encode(_with_blocks(kind, messages, inserted)))
         return msgspec.json.encode(fields), why
+
+    def _bound(self, blocks: OrderedDict[str, str]) -> None:
+        """Once the blocks of a conversation are too long, take out the older half at once: each time that one goes, the
+        model server evaluates all of the prompt after it."""
+        most = BLOCKS_MAX * self._budget * CHARS_PER_TOKEN
+        if sum(map(len, blocks.values())) > most:
+            while len(blocks) > 1 and sum(map(len, blocks.values())) > most // 2:
+                blocks.popitem(last=False)
 
     def _user_places(self, messages: list[msgspec.Raw]) -> dict[str, int]:
         """Return the places of the latest messages of the user, by a hash that tells equal ones apart."""

@@ -30,11 +30,19 @@ from mnemo_client import loopback
 from mnemo_client.cli.agent_hooks.inbox import HookInbox
 from mnemo_client.errors import MnemoError
 from mnemo_client.model_server import RemoteRedirectError, Upstream
-from mnemo_client.proxy import chat_formats, delivery, headers
+from mnemo_client.proxy import chat_formats
 from mnemo_client.proxy.conversations import ConversationStore
-from mnemo_client.proxy.exchange import BODY_BYTES_MAX, CopyBudget, Exchange, ProxyCounters
+from mnemo_client.proxy.exchange import (
+    BODY_BYTES_MAX,
+    CopyBudget,
+    Exchange,
+    ProxyCounters,
+    end_to_end,
+    has_passed,
+    request_headers,
+)
 from mnemo_client.proxy.injection import ContextInjector, is_signed
-from mnemo_client.proxy.recorder import ConversationRecorder
+from mnemo_client.proxy.recorder import ConversationRecorder, deliver
 
 CONTROL_PATH = "/.mnemo/"  # of requests of `mnemo proxy` itself, which have the token; without it they pass
 TICK_SECONDS = 1.0  # between looks for windows to be written
@@ -96,7 +104,7 @@ class ModelProxy:
         if not request.raw_path.startswith("/"):
             message = "this is a proxy of one model server: use its address as the base of your URLs"
             return loopback.refusal(421, "wrong_target", message)
-        if headers.has_passed(request.raw_headers, self._parts.via):
+        if has_passed(request.raw_headers, self._parts.via):
             return loopback.refusal(508, "loop", "the model server passes its requests on to this proxy")
         self._counters.passed += 1
         kind = chat_formats.format_of(request.method, request.raw_path)
@@ -127,7 +135,7 @@ class ModelProxy:
         """Pass a request on, and its answer back."""
         body, sends_length = await self._request_body(request, exchange)
         parts = self._parts
-        sent = headers.request_headers(request.raw_headers, parts.via, sends_length=sends_length)
+        sent = request_headers(request.raw_headers, parts.via, sends_length=sends_length)
         url = URL(f"{parts.upstream.address}{request.raw_path}", encoded=True)
         try:
             answer = await parts.session.request(
@@ -187,7 +195,7 @@ class ModelProxy:
         """Pass the answer back while it arrives. One that breaks off breaks off for the client too."""
         passed = PassedAnswer(status=answer.status, reason=answer.reason)
         try:
-            for name, value in headers.end_to_end(answer.raw_headers):
+            for name, value in end_to_end(answer.raw_headers):
                 is_target = name.lower() in ("location", "content-location")
                 passed.headers.add(name, self._parts.upstream.location(value) if is_target else value)
         except RemoteRedirectError as remote:
@@ -280,7 +288,7 @@ class ModelProxy:
         def run() -> None:
             error: MnemoError | OSError | None = None
             try:
-                delivery.deliver(parts.socket, parts.inbox, self._counters.outcomes)
+                deliver(parts.socket, parts.inbox, self._counters.outcomes)
             except (MnemoError, OSError) as failed:
                 error = failed
             with contextlib.suppress(RuntimeError):  # the loop has ended

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +16,7 @@ from mnemo_client import loopback
 from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError, NotFoundError, RefusalError, UnreachableError, UsageError
 from mnemo_client.protocol.operations import BULK_BYTES_MAX
+from mnemo_client.protocol.primitives import LIMIT_MAX
 
 THREADS = 8
 
@@ -28,6 +29,14 @@ class RouteRequest(NamedTuple):
     query: Mapping[str, str]
     body: Any
 
+    def values(self, name: str) -> list[str]:
+        """Return the value of a name in the query string, in a list that is empty without it."""
+        return [self.query[name]] if name in self.query else []
+
+    def number(self, name: str, default: int) -> int:
+        """Return a number of the query string."""
+        return int(self.query.get(name, default))
+
     def fields(self, *known: str) -> dict[str, Any]:
         """Return the body's fields. Raises UsageError if it is no object or has one that is not known."""
         if not isinstance(self.body, dict):
@@ -38,11 +47,13 @@ class RouteRequest(NamedTuple):
 
 
 class ServedRoute(NamedTuple):
-    """A route: its handler returns the JSON of the answer, or that with a status."""
+    """A route: its handler returns the JSON of the answer, or that with a status. By the person who started the
+    server: its client speaks for no agent."""
 
     method: str
     path: str
     handler: Callable[[RouteRequest], Any]
+    by_person: bool = False
 
 
 class AnswerWithStatus(NamedTuple):
@@ -65,7 +76,10 @@ class CompatibleServer:
         self._error_field = error_field
         self._threads = ThreadPoolExecutor(THREADS, "mnemo-serve")
         self._local = threading.local()
-        self.app = loopback.application(port, loopback.accepts_token(token), body_max=BULK_BYTES_MAX)
+        self.app = loopback.application(
+            port, loopback.accepts_token(token), body_max=BULK_BYTES_MAX,
+            refuse=lambda status, _, message: self._error(status, message),
+        )  # fmt: skip
         for route in routes:
             self.app.router.add_route(route.method, route.path, self._handler_of(route))
         self.app.router.add_route("*", "/{rest:.*}", self._unknown)
@@ -87,7 +101,9 @@ class CompatibleServer:
             body = json.loads(data) if data.strip() else {}
         except (ValueError, RecursionError):
             return self._error(400, "the body is not JSON")
-        client = self._client(request.headers.get("X-Namespace") or self._namespace)
+        client = self._client(request.query.get("ns") or request.headers.get("X-Namespace") or self._namespace)
+        if route.by_person:
+            client.agent = None
         try:
             value = route.handler(RouteRequest(client, request.match_info, request.query, body))
         except RefusalError as refused:
@@ -116,6 +132,16 @@ class CompatibleServer:
 
     def _error(self, status: int, message: str) -> web.Response:
         return web.json_response({self._error_field: message}, status=status)
+
+
+def rows_of(ask: Callable[..., Any], name: str, **query: Any) -> Iterator[Any]:
+    """Yield the rows of this name of all pages of an operation."""
+    cursor = None
+    while True:
+        page = ask(limit=LIMIT_MAX, cursor=cursor, **query)
+        yield from getattr(page, name)
+        if (cursor := page.cursor) is None:
+            return
 
 
 def iso_time(milliseconds: int | None) -> str | None:

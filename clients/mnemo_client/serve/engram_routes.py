@@ -6,18 +6,18 @@ differ, ours hold: a layer in a request is ignored, and a deletion is to the tra
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
-from mnemo_client.client import Client
 from mnemo_client.errors import NotFoundError, UsageError
 from mnemo_client.protocol.choices import Layer, Sort
 from mnemo_client.protocol.ingestion import ExtractRequest, RememberAnswer
 from mnemo_client.protocol.knowledge import FactView, NewFact
-from mnemo_client.protocol.memories import ListMemoriesQuery, MemoryView, NewMemory
+from mnemo_client.protocol.memories import MemoryView, NewMemory
 from mnemo_client.protocol.primitives import LIMIT_MAX
 from mnemo_client.protocol.retrieval import RecallRequest
-from mnemo_client.serve.compatible_server import AnswerWithStatus, RouteRequest, ServedRoute
+from mnemo_client.serve.compatible_server import AnswerWithStatus, RouteRequest, ServedRoute, rows_of
 from mnemo_client.version import VERSION
 
 LAYERS: tuple[Layer, ...] = ("buffer", "working", "core")  # its layers 1, 2 and 3
@@ -56,7 +56,7 @@ def index(asked: RouteRequest) -> Any:
 
 
 def stats(asked: RouteRequest) -> Any:
-    memories = list(_all(asked.client, namespace=asked.query.get("ns")))
+    memories = list(_all(asked))
     counts = {name: sum(memory.layer == name for memory in memories) for name in LAYERS}
     kinds: dict[str, int] = {}
     for memory in memories:
@@ -90,14 +90,12 @@ def store_many(asked: RouteRequest) -> Any:
 
 
 def list_all(asked: RouteRequest) -> Any:
-    query = asked.query
-    limit, offset = int(query.get("limit", LISTED_DEFAULT)), int(query.get("offset", 0))
     found = _all(
-        asked.client, namespace=query.get("ns"), layers=_layers([query["layer"]] if "layer" in query else []),
-        tags=[query["tag"]] if "tag" in query else [], kinds=[query["kind"]] if "kind" in query else [],
+        asked, layers=_layers(asked.values("layer")), tags=asked.values("tag"),
+        kinds=asked.values("kind"),
     )  # fmt: skip
-    memories = [_memory(memory) for place, memory in enumerate(found) if offset <= place < offset + limit]
-    return {"memories": memories, "count": len(memories), "limit": limit, "offset": offset}
+    limit, offset = asked.number("limit", LISTED_DEFAULT), asked.number("offset", 0)
+    return {**_listed(_shown_part(asked, found)), "limit": limit, "offset": offset}
 
 
 def delete_many(asked: RouteRequest) -> Any:
@@ -106,7 +104,7 @@ def delete_many(asked: RouteRequest) -> Any:
         return {"deleted": asked.client.delete_ids(ids).deleted}
     if not fields.get("namespace") or fields.get("confirm") is not True:
         raise UsageError("give ids, or a namespace with confirm: true")
-    ids = [memory.id for memory in _all(asked.client, namespace=fields["namespace"])]
+    ids = [memory.id for memory in _all(asked, namespace=fields["namespace"])]
     for first in range(0, len(ids), LISTED_DEFAULT):
         asked.client.delete_ids(ids[first : first + LISTED_DEFAULT])
     return {"deleted": len(ids)}
@@ -161,34 +159,29 @@ def recall(asked: RouteRequest) -> Any:
 
 
 def search(asked: RouteRequest) -> Any:
-    query = asked.query
-    answer = asked.client.search(
-        q=query["q"], limit=min(int(query.get("limit", RECALLED_DEFAULT)), 100), namespace=query.get("ns")
-    )
-    return {"memories": [_memory(each) for each in answer.memories], "count": len(answer.memories)}
+    limit = min(asked.number("limit", RECALLED_DEFAULT), 100)
+    return _listed(asked.client.search(q=asked.query["q"], limit=limit).memories)
 
 
 def recent(asked: RouteRequest) -> Any:
     query = asked.query
     answer = asked.client.recent(
-        hours=float(query.get("hours", RECENT_HOURS)), limit=min(int(query.get("limit", RECALLED_DEFAULT)), LIMIT_MAX),
-        layers=_layers([query["layer"]] if "layer" in query else []), source=query.get("source"),
-        namespace=query.get("ns"),
+        hours=float(query.get("hours", RECENT_HOURS)), limit=min(asked.number("limit", RECALLED_DEFAULT), LIMIT_MAX),
+        layers=_layers(asked.values("layer")), source=query.get("source"),
     )  # fmt: skip
     least = float(query.get("min_importance", 0))
-    memories = [_memory(each) for each in answer.memories if each.importance >= least]
-    return {"memories": memories, "count": len(memories)}
+    return _listed(each for each in answer.memories if each.importance >= least)
 
 
 def resume(asked: RouteRequest) -> Any:
     query = asked.query
-    answer = asked.client.resume(namespace=query.get("ns"), tag=[query["workspace"]] if query.get("workspace") else [])
-    text = answer.text[: int(query.get("budget", RESUME_CHARS))]
+    answer = asked.client.resume(tag=[query["workspace"]] if query.get("workspace") else [])
+    text = answer.text[: asked.number("budget", RESUME_CHARS)]
     if query.get("format") == "text":
         return text
 
     def section(ids: list[str]) -> list[Any]:
-        memories = map(asked.client.get, ids[: int(query.get("limit", LISTED_DEFAULT))])
+        memories = map(asked.client.get, ids[: asked.number("limit", LISTED_DEFAULT)])
         return [each.content if query.get("compact") == "true" else _memory(each) for each in memories]
 
     return {
@@ -200,8 +193,8 @@ def resume(asked: RouteRequest) -> Any:
 
 
 def triggers(asked: RouteRequest) -> Any:
-    answer = asked.client.triggers(asked.path["action"], namespace=asked.query.get("ns"))
-    return {"action": answer.action, "count": answer.count, "memories": [_memory(each) for each in answer.memories]}
+    answer = asked.client.triggers(asked.path["action"])
+    return {"action": answer.action, **_listed(answer.memories)}
 
 
 # Maintenance, for the person who started the server
@@ -214,7 +207,6 @@ def consolidate(asked: RouteRequest) -> Any:
     )}  # fmt: skip
     if unknown := [name for name in fields if name not in ("dry_run", "merge")]:
         raise UsageError(f"{', '.join(unknown)}: mnemo's thresholds are those of its profiles; use the profile G")
-    asked.client.agent = None
     dry_run = fields.get("dry_run") in (True, "true", "1")
     answer = asked.client.consolidate(dry_run=dry_run, merge=fields.get("merge"))
     names = {
@@ -236,20 +228,17 @@ def consolidate(asked: RouteRequest) -> Any:
 
 
 def audit(asked: RouteRequest) -> Any:
-    asked.client.agent = None
     answer = asked.client.audit()
     return {"reviewed": answer.reviewed, "proposed": answer.proposed, "waiting": answer.total}
 
 
 def repair(asked: RouteRequest) -> Any:
-    asked.client.agent = None
     answer = asked.client.repair(dry_run=False)
     pending = asked.client.status().queue.get("vectors", 0)
     return {"orphans_removed": 0, "fts_rebuilt": len(answer.steps), "embed_backfill_queued": pending}
 
 
 def vacuum(asked: RouteRequest) -> Any:
-    asked.client.agent = None
     answer = asked.client.compact()
     freed = answer.database_before + answer.journal_before - answer.database - answer.journal
     return {"freed_bytes": max(0, freed), "mode": "full"}
@@ -259,14 +248,11 @@ def extract(asked: RouteRequest) -> Any:
     fields = asked.fields("text", "namespace", *IGNORED)
     answer = asked.client.extract(ExtractRequest(text=fields["text"], namespace=fields.get("namespace")))
     ids = [each.id for each in answer.statements if each.id is not None] or answer.sources
-    memories = [_memory(asked.client.get(memory_id)) for memory_id in ids]
-    return {"memories": memories, "count": len(memories)}
+    return _listed(map(asked.client.get, ids))
 
 
 def export(asked: RouteRequest) -> Any:
-    asked.client.agent = None
-    memories = [_memory(memory) for memory in _all(asked.client, namespace=asked.query.get("ns"))]
-    return {"version": VERSION, "count": len(memories), "memories": memories}
+    return {"version": VERSION, **_listed(_all(asked))}
 
 
 def import_(asked: RouteRequest) -> Any:
@@ -307,44 +293,32 @@ def add_facts(asked: RouteRequest) -> Any:
 def facts(asked: RouteRequest) -> Any:
     query = asked.query
     answer = asked.client.facts(
-        entity=query["entity"], include_superseded=query.get("include_superseded") == "true", namespace=query.get("ns"),
+        entity=query["entity"], include_superseded=query.get("include_superseded") == "true",
         limit=LIMIT_MAX,
     )  # fmt: skip
     return {"facts": [_fact(each) for each in answer.facts], "count": answer.count}
 
 
 def all_facts(asked: RouteRequest) -> Any:
-    limit, offset = int(asked.query.get("limit", LISTED_DEFAULT)), int(asked.query.get("offset", 0))
-    found: list[Any] = []
-    cursor = None
-    while len(found) < offset + limit:
-        answer = asked.client.facts(namespace=asked.query.get("ns"), limit=LIMIT_MAX, cursor=cursor)
-        found += [_fact(each) for each in answer.facts]
-        if (cursor := answer.cursor) is None:
-            break
-    shown = found[offset : offset + limit]
-    return {"facts": shown, "count": len(shown), "total": answer.count}
+    shown = [_fact(each) for each in _shown_part(asked, rows_of(asked.client.facts, "facts"))]
+    return {"facts": shown, "count": len(shown), "total": asked.client.facts(limit=1).count}
 
 
 def fact_graph(asked: RouteRequest) -> Any:
-    hops = min(3, max(1, int(asked.query.get("hops", 2))))
-    answer = asked.client.fact_graph(entity=asked.query["entity"], hops=hops, namespace=asked.query.get("ns"))
+    hops = min(3, max(1, asked.number("hops", 2)))
+    answer = asked.client.fact_graph(entity=asked.query["entity"], hops=hops)
     return {"entity": asked.query["entity"], "hops": hops, "chains": [_chain(each.facts) for each in answer.chains]}
 
 
 def fact_conflicts(asked: RouteRequest) -> Any:
     query = asked.query
-    answer = asked.client.fact_conflicts(
-        subject=query.get("subject", ""), predicate=query.get("predicate", ""), namespace=query.get("ns")
-    )
+    answer = asked.client.fact_conflicts(subject=query.get("subject", ""), predicate=query.get("predicate", ""))
     return {"conflicts": [_fact(fact) for conflict in answer.conflicts for fact in conflict.facts]}
 
 
 def fact_history(asked: RouteRequest) -> Any:
     query = asked.query
-    answer = asked.client.fact_history(
-        subject=query["subject"], predicate=query.get("predicate", ""), namespace=query.get("ns")
-    )
+    answer = asked.client.fact_history(subject=query["subject"], predicate=query.get("predicate", ""))
     return {"history": [_fact(each) for each in answer.history]}
 
 
@@ -356,16 +330,11 @@ def delete_fact(asked: RouteRequest) -> Any:
 
 
 def trash(asked: RouteRequest) -> Any:
-    limit, offset = int(asked.query.get("limit", LISTED_DEFAULT)), int(asked.query.get("offset", 0))
-    items: list[Any] = []
-    cursor = None
-    while True:
-        page = asked.client.trash(limit=LIMIT_MAX, cursor=cursor)
-        items += [{**_memory(each.memory), "deleted_at": each.at, "reason": each.why} for each in page.entries]
-        if (cursor := page.cursor) is None:
-            break
-    shown = items[offset : offset + limit]
-    return {"total": len(items), "count": len(shown), "items": shown}
+    entries = list(rows_of(asked.client.trash, "entries"))
+    shown = [
+        {**_memory(each.memory), "deleted_at": each.at, "reason": each.why} for each in _shown_part(asked, entries)
+    ]
+    return {"total": len(entries), "count": len(shown), "items": shown}
 
 
 def restore(asked: RouteRequest) -> Any:
@@ -373,12 +342,11 @@ def restore(asked: RouteRequest) -> Any:
 
 
 def empty_trash(asked: RouteRequest) -> Any:
-    asked.client.agent = None
     return {"purged": asked.client.empty_trash(confirm=True).dropped}
 
 
 def llm_usage(asked: RouteRequest) -> Any:
-    days = int(asked.query.get("days", 7))
+    days = asked.number("days", 7)
     answer = asked.client.llm_usage(since=int(time.time() * 1000) - days * DAY_MS)
     rows = [{"component": each.site, "model": each.model, "calls": each.calls, "input_tokens": each.tokens_in,
              "output_tokens": each.tokens_out, "duration_ms": each.milliseconds} for each in answer.usage]  # fmt: skip
@@ -401,7 +369,7 @@ def topic(asked: RouteRequest) -> Any:
 
 
 def topic_tree(asked: RouteRequest) -> Any:
-    topics = asked.client.topics(namespace=asked.query.get("ns")).topics
+    topics = asked.client.topics().topics
     children: dict[str | None, list[Any]] = {None: [], **{each.id: [] for each in topics}}
     for each in topics:
         node = {"id": each.id, "name": each.name, "member_count": each.count, "children": children[each.id]}
@@ -413,11 +381,22 @@ def page(asked: RouteRequest) -> Any:
     return PAGE
 
 
-def no_proxy(asked: RouteRequest) -> Any:
-    return AnswerWithStatus(503, {"error": PROXY_HINT})
-
-
 # Shapes
+
+
+def _all(asked: RouteRequest, **wanted: Any) -> Iterator[MemoryView]:
+    return rows_of(asked.client.list_memories, "memories", **wanted)
+
+
+def _shown_part(asked: RouteRequest, rows: Iterable[Any]) -> list[Any]:
+    """Return the rows from `offset` on, at most `limit`."""
+    offset = asked.number("offset", 0)
+    return list(islice(rows, offset, offset + asked.number("limit", LISTED_DEFAULT)))
+
+
+def _listed(memories: Iterable[MemoryView]) -> dict[str, Any]:
+    shown = [_memory(each) for each in memories]
+    return {"memories": shown, "count": len(shown)}
 
 
 def _memory(memory: MemoryView) -> dict[str, Any]:
@@ -465,15 +444,6 @@ def _layers(numbers: list[Any]) -> list[Layer]:
     return [LAYERS[int(each) - 1] for each in numbers]
 
 
-def _all(client: Client, **wanted: Any) -> Iterator[MemoryView]:
-    cursor = None
-    while True:
-        found = client.list_memories(ListMemoriesQuery(limit=LIMIT_MAX, cursor=cursor, **wanted))
-        yield from found.memories
-        if (cursor := found.cursor) is None:
-            return
-
-
 def _shown(path: str) -> str:
     return path.replace("{id}", ":id").replace("{action}", ":action").replace("{rest:.*}", "*")
 
@@ -497,12 +467,12 @@ ROUTES = (
     ServedRoute("GET", "/recent", recent),
     ServedRoute("GET", "/resume", resume),
     ServedRoute("GET", "/triggers/{action}", triggers),
-    ServedRoute("POST", "/consolidate", consolidate),
-    ServedRoute("POST", "/audit", audit),
-    ServedRoute("POST", "/repair", repair),
-    ServedRoute("POST", "/vacuum", vacuum),
+    ServedRoute("POST", "/consolidate", consolidate, by_person=True),
+    ServedRoute("POST", "/audit", audit, by_person=True),
+    ServedRoute("POST", "/repair", repair, by_person=True),
+    ServedRoute("POST", "/vacuum", vacuum, by_person=True),
     ServedRoute("POST", "/extract", extract),
-    ServedRoute("GET", "/export", export),
+    ServedRoute("GET", "/export", export, by_person=True),
     ServedRoute("POST", "/import", import_),
     ServedRoute("POST", "/import/facts", import_facts),
     ServedRoute("POST", "/facts", add_facts),
@@ -514,7 +484,7 @@ ROUTES = (
     ServedRoute("DELETE", "/facts/{id}", delete_fact),
     ServedRoute("GET", "/trash", trash),
     ServedRoute("POST", "/trash/{id}/restore", restore),
-    ServedRoute("DELETE", "/trash", empty_trash),
+    ServedRoute("DELETE", "/trash", empty_trash, by_person=True),
     ServedRoute("GET", "/llm-usage", llm_usage),
     ServedRoute("DELETE", "/llm-usage", clear_llm_usage),
     ServedRoute("POST", "/topic", topic),
@@ -522,5 +492,5 @@ ROUTES = (
     ServedRoute("GET", "/topiary/tree", topic_tree),
     ServedRoute("POST", "/proxy/flush", lambda _: {"status": "disabled", "hint": PROXY_HINT}),
     ServedRoute("GET", "/proxy/window", lambda _: {"sessions": {}, "hint": PROXY_HINT}),
-    ServedRoute("*", "/proxy/{rest:.*}", no_proxy),
+    ServedRoute("*", "/proxy/{rest:.*}", lambda _: AnswerWithStatus(503, {"error": PROXY_HINT})),
 )

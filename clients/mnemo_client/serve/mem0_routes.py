@@ -12,6 +12,7 @@ from datetime import UTC, datetime, time, timedelta
 from operator import ge, gt, le, lt
 from typing import Any
 
+import msgspec
 from msgspec import UNSET
 
 from mnemo_client.adapters.stored_values import NewValue, StoredValues
@@ -19,13 +20,13 @@ from mnemo_client.client import Client
 from mnemo_client.errors import NotFoundError, UsageError
 from mnemo_client.protocol.choices import State, TurnRole
 from mnemo_client.protocol.ingestion import ExtractRequest, Turn
-from mnemo_client.protocol.memories import ListMemoriesQuery, MemoryView, NewMemory
-from mnemo_client.protocol.primitives import LIMIT_MAX
+from mnemo_client.protocol.memories import MemoryView, NewMemory
 from mnemo_client.protocol.retrieval import RecalledMemory, RecallRequest
-from mnemo_client.serve.compatible_server import RouteRequest, ServedRoute, iso_time
+from mnemo_client.protocol.validation import explain
+from mnemo_client.serve.compatible_server import RouteRequest, ServedRoute, iso_time, rows_of
 
 LOCAL_USER = "local"  # the user of memories that name none
-ENTITIES = ("user", "agent", "app", "run")
+ENTITY_IDS = ("user_id", "agent_id", "app_id", "run_id")
 EXTRA_SOURCE, ENTITY_SOURCE = "mem0-extra", "mem0-entity"
 TOP_K, PAGE_SIZE, RECALLED_MAX = 10, 100, 100
 ROLES: dict[str, TurnRole] = {"user": "user", "assistant": "assistant", "system": "system", "tool": "tool"}
@@ -37,6 +38,24 @@ STATES: list[State] = ["active", "archived"]
 Record = dict[str, Any]
 
 
+# The fields of a request whose types the routes rely on
+TypedFields = msgspec.defstruct(
+    "TypedFields",
+    [*((name, list[Record], ()) for name in ("messages", "memories")),
+     *((name, Record | None, None) for name in ("filters", "metadata")),
+     *((name, int | None, None) for name in ("top_k", "limit", "page", "page_size"))],
+)  # fmt: skip
+
+
+def _typed(fields: Record) -> Record:
+    """Return the fields of a request. Raises UsageError for a type that a route cannot use."""
+    try:
+        msgspec.convert(fields, TypedFields, strict=False)
+    except msgspec.ValidationError as wrong:
+        raise UsageError(explain(wrong, TypedFields, fields).message) from None
+    return fields
+
+
 def ping(asked: RouteRequest) -> Any:
     asked.client.health()
     return {"status": "ok", "org_id": "mnemo", "project_id": asked.client.namespace or "default", "user_email": None}
@@ -44,15 +63,14 @@ def ping(asked: RouteRequest) -> Any:
 
 def add(asked: RouteRequest) -> Any:
     """Store messages: each as it is, or with `infer` (the default) their statements."""
-    fields = asked.fields(
+    fields = _typed(asked.fields(
         "messages", "filters", "infer", "metadata", "timestamp", "expiration_date",
-        *(f"{name}_id" for name in ENTITIES), *WITHOUT_MEANING,
-    )  # fmt: skip
+        *ENTITY_IDS, *WITHOUT_MEANING,
+    ))  # fmt: skip
     scope = _scope_of({**(fields.get("filters") or {}), **fields})
     messages = fields["messages"]
     at = int(fields["timestamp"] * 1000) if fields.get("timestamp") is not None else None
     turns = [Turn(role=ROLES[each.get("role", "user")], content=_text_of(each), at=at) for each in messages]
-    asked.client.agent = None  # a turn has the trust of its role
     store = _infer if fields.get("infer", True) is not False else _store_all
     results = store(asked.client, turns, scope)
     ids = [each["id"] for each in results if each["event"] == "ADD"]
@@ -97,10 +115,10 @@ def _store_all(client: Client, turns: list[Turn], scope: Mapping[str, str]) -> l
 
 
 def search(asked: RouteRequest) -> Any:
-    fields = asked.fields(
+    fields = _typed(asked.fields(
         "query", "filters", "top_k", "limit", "threshold", "rerank", "fields", "categories", "metadata", "show_expired",
-        "reference_date", "latest_only", "keyword_search", *(f"{name}_id" for name in ENTITIES), *WITHOUT_MEANING,
-    )  # fmt: skip
+        "reference_date", "latest_only", "keyword_search", *ENTITY_IDS, *WITHOUT_MEANING,
+    ))  # fmt: skip
     _refuse_expired(fields)
     wanted = _filter_of(fields)
     top_k = int(fields.get("top_k") or fields.get("limit") or TOP_K)
@@ -125,10 +143,10 @@ def search(asked: RouteRequest) -> Any:
 
 def get_all(asked: RouteRequest) -> Any:
     """List a page of the memories that pass filters, the newest of each user first."""
-    fields = {**asked.query, **asked.fields(
+    fields = _typed({**asked.query, **asked.fields(
         "filters", "page", "page_size", "start_date", "end_date", "categories", "show_expired", "latest_only",
-        *(f"{name}_id" for name in ENTITIES), *WITHOUT_MEANING,
-    )}  # fmt: skip
+        *ENTITY_IDS, *WITHOUT_MEANING,
+    )})  # fmt: skip
     _refuse_expired(fields)
     records = _matching(asked.client, _filter_of(fields), fields.get("latest_only") is not False)
     page, size = int(fields.get("page") or 1), int(fields.get("page_size") or PAGE_SIZE)
@@ -148,7 +166,7 @@ def get(asked: RouteRequest) -> Any:
 
 
 def update(asked: RouteRequest) -> Any:
-    fields = asked.fields("text", "metadata", "timestamp", "expiration_date", *WITHOUT_MEANING)
+    fields = _typed(asked.fields("text", "metadata", "timestamp", "expiration_date", *WITHOUT_MEANING))
     memory = _existing(asked.client, asked.path["id"])
     _change(asked.client, memory, fields)
     return _records(asked.client, [asked.client.get(memory.id)])[0]
@@ -217,7 +235,7 @@ def delete_entity(asked: RouteRequest) -> Any:
 
 
 def batch_update(asked: RouteRequest) -> Any:
-    changes = asked.fields("memories")["memories"]
+    changes = _typed(asked.fields("memories"))["memories"]
     for change in changes:
         fields = {name: value for name, value in change.items() if name != "memory_id"}
         _change(asked.client, _existing(asked.client, change["memory_id"]), fields)
@@ -225,7 +243,7 @@ def batch_update(asked: RouteRequest) -> Any:
 
 
 def batch_delete(asked: RouteRequest) -> Any:
-    ids = [each["memory_id"] for each in asked.fields("memories")["memories"]]
+    ids = [each["memory_id"] for each in _typed(asked.fields("memories"))["memories"]]
     _delete(asked.client, ids)
     return {"message": f"Successfully deleted {len(ids)} memories"}
 
@@ -253,18 +271,10 @@ def _record(memory: MemoryView, extra: Record) -> Record:
 
 
 def _matching(client: Client, wanted: Record, latest_only: bool = True) -> list[Record]:
-    states: list[State] = STATES if latest_only else [*STATES, "superseded"]
+    restrictions = {"states": STATES if latest_only else [*STATES, "superseded"], **_scope_filter(wanted)}
     found: list[MemoryView] = []
     for user in _users_of(wanted, client):
-        cursor = None
-        while True:
-            query = ListMemoriesQuery(
-                user_id=user, states=states, limit=LIMIT_MAX, cursor=cursor, **_scope_filter(wanted)
-            )
-            page = client.list_memories(query)
-            found += page.memories
-            if (cursor := page.cursor) is None:
-                break
+        found += rows_of(client.list_memories, "memories", user_id=user, **restrictions)
     return [record for record in _records(client, found) if _passes(record, wanted)]
 
 
@@ -322,7 +332,7 @@ def _put_extras(client: Client, extras: Mapping[str, Record]) -> None:
 
 
 def _scope_of(fields: Mapping[str, Any]) -> dict[str, str]:
-    return {f"{name}_id": str(fields[f"{name}_id"]) for name in ENTITIES if fields.get(f"{name}_id") is not None}
+    return {name: str(fields[name]) for name in ENTITY_IDS if fields.get(name) is not None}
 
 
 def _ours(scope: Mapping[str, str]) -> dict[str, Any]:
@@ -379,6 +389,7 @@ def _scope_filter(wanted: Record) -> dict[str, Any]:
 def _filter_of(fields: Mapping[str, Any]) -> Record:
     """Return all conditions of a request as one filter: {"AND": […]}."""
     given = fields.get("filters") or {}
+    _check_condition(given)
     conditions = given["AND"] if set(given) == {"AND"} else [{name: value} for name, value in given.items()]
     conditions = [*conditions, *({name: value} for name, value in _scope_of(fields).items())]
     if fields.get("categories"):
@@ -387,6 +398,20 @@ def _filter_of(fields: Mapping[str, Any]) -> Record:
         if fields.get(name):
             conditions.append({"created_at": {operator: fields[name]}})
     return {"AND": conditions}
+
+
+def _check_condition(condition: Any) -> None:
+    """Raise UsageError for what is no condition, also within AND, OR and NOT."""
+    if not isinstance(condition, dict):
+        raise UsageError(f"a filter must be an object, not {condition!r}")
+    for name, wanted in condition.items():
+        if name in ("AND", "OR") and not isinstance(wanted, list):
+            raise UsageError(f"{name} takes a list of filters, not {wanted!r}")
+        if name in ("AND", "OR", "NOT", "metadata"):
+            for each in wanted if isinstance(wanted, list) and name != "metadata" else [wanted]:
+                _check_condition(each)
+        elif isinstance(wanted, dict) and not isinstance(wanted.get("in", []), list):
+            raise UsageError(f"`in` takes a list, not {wanted['in']!r}")
 
 
 _ORDERS = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
@@ -402,7 +427,7 @@ def _passes(record: Record, condition: Any) -> bool:
         elif name == "NOT":
             passes = not any(_passes(record, each) for each in (wanted if isinstance(wanted, list) else [wanted]))
         elif name == "metadata":
-            held = record["metadata"] or {}
+            held = record["metadata"] if isinstance(record["metadata"], dict) else {}
             passes = all(_holds(held.get(key), value) for key, value in wanted.items())
         elif name in record:
             passes = _holds(record[name], wanted)
@@ -468,7 +493,8 @@ def _literal(text: str) -> Any:
 
 ROUTES = (
     ServedRoute("GET", "/v1/ping/", ping),
-    *(ServedRoute("POST", path, add) for path in ("/v3/memories/add/", "/v1/memories/")),
+    # A turn has the trust of its role.
+    *(ServedRoute("POST", path, add, by_person=True) for path in ("/v3/memories/add/", "/v1/memories/")),
     *(ServedRoute("POST", f"/v{version}/memories/search/", search) for version in (1, 2, 3)),
     *(ServedRoute("POST", f"/v{version}/memories/", get_all) for version in (2, 3)),
     ServedRoute("GET", "/v1/memories/", get_all),

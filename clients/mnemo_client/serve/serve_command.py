@@ -5,11 +5,12 @@ import json
 import os
 import secrets
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mnemo_client import loopback
-from mnemo_client.errors import EXIT_DONE, UsageError
+from mnemo_client.errors import UsageError
 from mnemo_client.paths import socket_path
 from mnemo_client.serve import engram_routes, mem0_routes
 from mnemo_client.serve.compatible_server import CompatibleServer, ServedRoute
@@ -20,22 +21,12 @@ if TYPE_CHECKING:
 TOKEN_CHARS_MIN = 16
 
 
-def serve_mem0(context: "CommandContext") -> int:
-    """Serve the REST routes that the client of mem0 calls."""
-    return _serve(context, mem0_routes.ROUTES, "detail", "mem0")
-
-
-def serve_engram(context: "CommandContext") -> int:
-    """Serve the routes of engram."""
-    return _serve(context, engram_routes.ROUTES, "error", "engram")
-
-
 def require_kind(context: "CommandContext") -> int:
     """Raise UsageError: the command alone serves nothing."""
     raise UsageError("name what to serve", "mnemo serve mem0, or mnemo serve engram")
 
 
-def _serve(context: "CommandContext", routes: Sequence[ServedRoute], error_field: str, agent: str) -> int:
+def _serve(context: "CommandContext", routes: Sequence[ServedRoute], error_field: str, agent: str) -> None:
     given = context.options.token_file
     token = secrets.token_urlsafe(24) if given is None else _kept_token(context.cwd / given)
     namespace = context.client().namespace  # which also starts the daemon
@@ -50,7 +41,10 @@ def _serve(context: "CommandContext", routes: Sequence[ServedRoute], error_field
             context.terminal.flush()
 
         asyncio.run(loopback.serve(server.app, bound, started=started))
-    return EXIT_DONE
+
+
+serve_mem0 = partial(_serve, routes=mem0_routes.ROUTES, error_field="detail", agent="mem0")
+serve_engram = partial(_serve, routes=engram_routes.ROUTES, error_field="error", agent="engram")
 
 
 def _kept_token(path: Path) -> str:

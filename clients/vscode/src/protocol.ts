@@ -2,8 +2,6 @@
 
 export interface NoteView {
   readonly path: string;
-  readonly title: string;
-  readonly headings: readonly string[];
   /** First and last line, counted from 1. */
   readonly lines: readonly [number, number];
   readonly dated: boolean;
@@ -46,30 +44,18 @@ export interface RecalledMemory extends MemoryView {
 export interface RecallRequest {
   readonly query: string;
   readonly top_k?: number;
-  readonly tags?: readonly string[];
-  readonly since?: string;
-  readonly until?: string;
   readonly highlight?: boolean;
-  readonly dry?: boolean;
-}
-
-/** The time that a question names. */
-export interface QuestionTimeView {
-  readonly text: string;
 }
 
 export interface RecallAnswer {
   readonly memories: readonly RecalledMemory[];
-  readonly total: number;
   readonly namespace: string;
-  readonly degraded: readonly string[];
-  readonly time?: QuestionTimeView | null;
-  readonly took_ms: number;
+  /** The time that the question names. */
+  readonly time?: { readonly text: string } | null;
 }
 
 export interface SearchAnswer {
   readonly memories: readonly RecalledMemory[];
-  readonly total: number;
 }
 
 export interface NewMemory {
@@ -81,12 +67,10 @@ export interface NewMemory {
 export interface RememberAnswer {
   readonly outcome: string;
   readonly memory: MemoryView;
-  readonly reason: string | null;
 }
 
 export interface AskRequest {
   readonly question: string;
-  readonly top_k?: number;
 }
 
 export interface AskSentence {
@@ -99,28 +83,22 @@ export interface AskAnswer {
   readonly sentences: readonly AskSentence[];
   readonly abstained: boolean;
   readonly method: string;
-  readonly reason: string | null;
   readonly memories: readonly RecalledMemory[];
-  readonly namespace: string;
 }
 
 export interface ContextRequest {
   readonly query: string;
   readonly top_k?: number;
-  readonly max_chars?: number;
 }
 
 export interface ContextAnswer {
   readonly block: string;
-  readonly memories: readonly string[];
-  readonly abstained: boolean;
 }
 
 export interface ModelStatus {
   readonly name: string | null;
   readonly state: string;
   readonly reason: string | null;
-  readonly hint: string | null;
 }
 
 export interface StatusAnswer {

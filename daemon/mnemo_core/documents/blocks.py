@@ -97,9 +97,7 @@ def block_to(kind: BlockKind, lines: Sequence[str], start: int, end: int) -> Fou
 
 def list_end(lines: Sequence[str], start: int, ends_item: Callable[[int], bool]) -> int:
     """Index after the last line of the list that begins at start: its items, their indented parts, blank lines between.
-
-    A fence opened within an item is taken whole, whatever it contains.
-    """
+    A fence opened within an item is taken whole, whatever it contains."""
     index, blank = start, False
     fence = ""
     while index < len(lines):

@@ -170,10 +170,8 @@ def _paragraph(text: str, line: int) -> list[TextBlock]:
 
 
 def _everything(text: str, suffix: str) -> list[TextBlock]:
-    """The blocks of a text, and what is in none of them: headings, rules, front matter.
-
-    Such lines stand at the head of the paragraph below them; before code, a list or a table they are a paragraph.
-    """
+    """The blocks of a text, and what is in none of them: headings, rules, front matter. Such lines stand at the head of
+    the paragraph below them; before code, a list or a table they are a paragraph."""
     lines = text.split("\n")
     blocks: list[TextBlock] = []
     last = 0  # the line up to which everything is in a block
@@ -505,11 +503,6 @@ class _TurnPiece(NamedTuple):
     speaker_tokens: int
     begins: bool  # with the speaker's own line
 
-    @property
-    def tokens_alone(self) -> int:
-        """Tokens of the piece as the first of a chunk, where a continued turn repeats its speaker."""
-        return self.piece.tokens + (0 if self.begins else self.speaker_tokens)
-
 
 def _spoken(turns: Sequence[_SpeakerTurn], count_tokens: CountTokens) -> Iterator[_TurnPiece]:
     """The turns, each in as few pieces as it can be."""
@@ -556,7 +549,7 @@ def _packed(said: Iterator[_TurnPiece], count_tokens: CountTokens) -> Iterator[_
                 waiting.extendleft(reversed([begin, *rest]))
                 continue
         groups.append([each])
-        sizes.append(each.tokens_alone)
+        sizes.append(each.piece.tokens + (0 if each.begins else each.speaker_tokens))  # which a continued turn repeats
     if len(groups) > 1:
         _even_out(groups[-2], groups[-1], sizes[-2], sizes[-1])
     return map(_together, groups)

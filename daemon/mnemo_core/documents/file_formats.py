@@ -12,8 +12,8 @@ import msgspec
 
 from mnemo_core.documents.blocks import NoteDocument, TextBlock
 from mnemo_core.documents.front_matter import NoteMetadata
+from mnemo_core.documents.html_text import CODE_FENCE, read_web_page
 from mnemo_core.documents.markup import parse_markdown
-from mnemo_core.documents.web_page import FENCE, read_web_page
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
 ROWS_CHARS = 800  # of rows of a table that are a passage together
@@ -150,15 +150,15 @@ def _notebook_lines(text: str) -> Iterator[tuple[str, int]]:
             continue
         is_code = cell.cell_type == "code"
         if is_code:
-            yield FENCE, places.find(lines[0])
+            yield CODE_FENCE, places.find(lines[0])
         for line in lines:
             yield line, places.find(line)
         if is_code:
-            yield FENCE, places.line
+            yield CODE_FENCE, places.line
         yield "", places.line
         printed = "\n".join(_joined(each.data.plain if each.data else each.text) for each in cell.outputs)
         if is_code and printed.strip():
-            for line in (FENCE, *printed.strip()[:OUTPUT_CHARS_MAX].split("\n"), FENCE, ""):
+            for line in (CODE_FENCE, *printed.strip()[:OUTPUT_CHARS_MAX].split("\n"), CODE_FENCE, ""):
                 yield line, places.line
 
 

@@ -185,7 +185,8 @@ def _properties(fields: _Fields, understood: NoteMetadata) -> tuple[NoteProperty
         if not any(values) or _is_said(key, values, understood):
             continue
         found += [NoteProperty("", each) for each in values] if not key else [NoteProperty(name, ", ".join(values))]
-        is_worth |= key not in _BOOKKEEPING or len(values) > 1 or not _may_be_date(values[0])
+        may_be_date = len(values[0]) <= DATE_CHARS_MAX and any(map(str.isdigit, values[0]))
+        is_worth |= key not in _BOOKKEEPING or len(values) > 1 or not may_be_date
     return tuple(found) if is_worth else ()
 
 
@@ -201,10 +202,6 @@ def _is_said(key: str, values: Sequence[str], understood: NoteMetadata) -> bool:
         case "memory":
             return len(values) == 1 and values[0].lower() in _FALSE | _TRUE
     return key in _NOT_SEARCHED
-
-
-def _may_be_date(value: str) -> bool:
-    return len(value) <= DATE_CHARS_MAX and any(each.isdigit() for each in value)
 
 
 def _tag_names(values: Sequence[str]) -> list[str]:

@@ -9,12 +9,25 @@ note is never refused for it.
 import re
 from collections.abc import Iterator, Sequence
 
-from mnemo_core.documents.blocks import INLINE_CODE, HeadingLine, LineItem, NoteDocument, TextBlock, WikiLink
+from mnemo_core.documents.blocks import (
+    INLINE_CODE,
+    HeadingLine,
+    LineItem,
+    NoteDocument,
+    TextBlock,
+    WikiLink,
+    read_items,
+)
 from mnemo_core.documents.front_matter import NoteMetadata, read_front_matter
-from mnemo_core.documents.inline_html import lines_without_html
-from mnemo_core.documents.markdown import read_markdown, read_plain_text, visible_lines
-from mnemo_core.documents.org import org_metadata, read_org
-from mnemo_core.documents.rst import read_rst
+from mnemo_core.documents.html_text import lines_without_html
+from mnemo_core.documents.markup_blocks import (
+    org_metadata,
+    read_markdown_at,
+    read_org_at,
+    read_plain_at,
+    read_rst,
+    visible_lines,
+)
 from mnemo_core.text import lexicon
 from mnemo_core.text.cleaning import mask_code, valid_tags
 from mnemo_core.text.languages import CJK_CHARACTER
@@ -42,14 +55,14 @@ def parse(text: str, suffix: str, stem: str) -> NoteDocument:
         case ".md" | ".markdown":
             meta, begin = read_front_matter(lines)
             lines = visible_lines(lines, begin)
-            items = read_markdown(lines, begin)
+            items = read_items(lines, read_markdown_at, begin)
         case ".rst" | ".rst.txt":
             items = read_rst(lines)
         case ".org":
             meta = org_metadata(lines)
-            items = read_org(lines)
+            items = read_items(lines, read_org_at)
         case _:
-            items = read_plain_text(lines)
+            items = read_items(lines, read_plain_at)
     title, blocks = _in_sections(list(items), meta.title, may_title=suffix != ".org")
     if meta.properties:  # a passage of its own, which joins no other and so appears in no excerpt of one
         said = "\n".join(f"{each.key}: {each.value}" if each.key else each.value for each in meta.properties)
@@ -62,7 +75,7 @@ def parse_markdown(lines: Sequence[str], title: str, stem: str, *, is_written: b
     is_written: by a person, who may have written HTML too."""
     if is_written:
         lines, _ = lines_without_html(lines, 0)
-    title, blocks = _in_sections(list(read_markdown(lines, 0)), title, may_title=True)
+    title, blocks = _in_sections(list(read_items(lines, read_markdown_at)), title, may_title=True)
     return NoteDocument(title or stem, NoteMetadata(), blocks, tuple(_links(lines)), bool(title))
 
 

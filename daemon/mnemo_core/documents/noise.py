@@ -72,9 +72,7 @@ def _repeats_somewhere(array: NDArray[np.uint8], size: int) -> bool:
 
 def is_noise(text: str, least: int = NOISE_CHARS_MIN) -> bool:
     """Return whether a text of at least so many characters is a few words or signs, over and over: `<!--<!--`, `a a a`.
-
-    A word that stands in it once or seldom is something said, but for one that the text was cut in.
-    """
+    A word that stands in it once or seldom is something said, but for one that the text was cut in."""
     if len(text) < least or len(set(WORD.findall(text, 0, NOISE_SAMPLE_CHARS))) > NOISE_WORDS_MAX:
         return False
     if len(set(text) - _BLANKS) <= 1:

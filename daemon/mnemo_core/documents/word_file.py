@@ -11,7 +11,7 @@ import struct
 import zipfile
 import zlib
 
-from mnemo_core.documents.web_page import unescape
+from mnemo_core.documents.html_text import unescape
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
 PART = "word/document.xml"

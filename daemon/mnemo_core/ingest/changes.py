@@ -7,9 +7,10 @@ overrules.
 """
 
 import base64
+import functools
 import itertools
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, Final, Literal, NamedTuple
 
@@ -18,62 +19,103 @@ from numpy.typing import NDArray
 
 from mnemo_core.ingest.statement_kind import statement_kind
 from mnemo_core.text import lexicon
-from mnemo_core.text.statement_reading import SIGNS, StatementWords, matched, read_statement
+from mnemo_core.text.statement_reading import SIGNS, STATEMENT_CHARACTERS, StatementWords, read_statement
+from mnemo_core.text.text_cache import TextCache
 from mnemo_core.text.tokens import OPPOSITES
 
 _KINDS = ("number", "unit", "date", "identifier")
 _BEHIND = 4  # words behind a sign of an end in which what has ended is named
-_NONE: Final[frozenset[str]] = frozenset()
 _ENDERS = lexicon.words("changes", "enders")
+_MOVED = frozenset({"moved", "ended", "instead"})
+_CHANGED = _MOVED | {"now", "fresh"}
+_DOUBTED = frozenset({"unsure", "kept", "except"})
+_TOLD = frozenset({"now", "moved", "ended"})
 
 
-def pair_features(old_text: str, new_text: str, sim: float | None) -> list[float]:
-    """The features of an earlier statement and a later one. sim: their cosine, None where one has no vector."""
-    old, new = read_statement(old_text), read_statement(new_text)
-    letters = _trigrams(old.plain), _trigrams(new.plain)
+class _Statement:
+    """A statement, with what a comparison needs of it whichever other one it is compared with."""
+
+    def __init__(self, text: str) -> None:
+        self.read = read = read_statement(text)
+        self.plain = frozenset(read.plain)
+        self.pairs = frozenset(itertools.pairwise(read.plain))
+        self.words = tuple(dict.fromkeys(read.content))
+        self.opposites = [(word, OPPOSITES[word]) for word in self.words if word in OPPOSITES]
+        place = {word: at / max(1, len(read.content) - 1) for at, word in enumerate(read.content)}
+        self.names = [(name, place.get(name, 0.5)) for name in dict.fromkeys(read.names)]
+        self.specifics = frozenset[str]().union(*(read.values[kind] for kind in _KINDS))
+        numbers = (word for word in read.plain if len(word) == 4 and word.isdecimal())
+        self.years = frozenset(word for word in numbers if word[:2] in ("19", "20"))
+        self.signs = [float(sign in read.signs) for sign in SIGNS]
+        enders = [at for at, word in enumerate(read.plain) if word in _ENDERS]
+        behind = (word for at in enders for word in read.plain[at + 1 : at + 1 + _BEHIND])
+        self.behind_enders = [word for word in behind if len(word) > 2]
+        joined = " ".join(read.plain)
+        self.letters = frozenset([joined[at : at + 3] for at in range(len(joined) - 2)])
+        self.kinds = statement_kind(text).probabilities
+        self.sentences = min(read.sentences, 4) / 4
+        self.length = min(len(read.plain), 40) / 40
+
+
+# Of texts that are also cached as they were read: some 10 KB more for each.
+_statement = TextCache(_Statement, STATEMENT_CHARACTERS)
+
+
+def clear_statements() -> None:
+    """Empty the caches of statements and their words: one of them may have been erased."""
+    _statement.clear()
+    word_row.cache_clear()
+
+
+def pair_features(
+    old_text: str, new_text: str, sim: float | None, alignment: "SequenceMatcher[str] | None" = None
+) -> list[float]:
+    """The features of an earlier statement and a later one. sim: their cosine, None where one has no vector. alignment:
+    one that has the words of the later one, where it is compared with several."""
+    old, new = _statement(old_text), _statement(new_text)
+    letters = len(old.letters & new.letters)
     return [
         *_of_words(old, new),
-        *_of_order(old.content, new.content),
+        *_of_order(old.read.content, new.read.content, alignment or _alignment(new_text)),
         *_of_values(old, new),
         *_of_persons(old, new),
         *_of_signs(old, new),
-        *statement_kind(old_text).probabilities,
-        *statement_kind(new_text).probabilities,
+        *old.kinds,
+        *new.kinds,
         sim if sim is not None else 0.0,
         float(sim is None),
-        _ratio(len(letters[0] & letters[1]), len(letters[0] | letters[1])),
-        min(old.sentences, 4) / 4,
-        min(new.sentences, 4) / 4,
-        float(old.is_question or new.is_question),
-        min(len(old.plain), 40) / 40,
-        min(len(new.plain), 40) / 40,
+        _ratio(letters, len(old.letters) + len(new.letters) - letters),
+        old.sentences,
+        new.sentences,
+        float(old.read.is_question or new.read.is_question),
+        old.length,
+        new.length,
     ]
 
 
-def _trigrams(words: Sequence[str]) -> set[str]:
-    text = " ".join(words)
-    return {text[at : at + 3] for at in range(len(text) - 2)}
+def _alignment(new: str) -> "SequenceMatcher[str]":
+    """An alignment that has the words of a later statement, which it reads once for all earlier ones."""
+    return SequenceMatcher(None, "", read_statement(new).content, autojunk=False)
 
 
 def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 
-def _of_words(old: StatementWords, new: StatementWords) -> list[float]:
-    one, two = dict.fromkeys(old.content), dict.fromkeys(new.content)
-    ones, twos = list(one), list(two)
-    in_new = [matched(word, twos) for word in ones]
-    in_old = [matched(word, ones) for word in twos]
+def _of_words(old: _Statement, new: _Statement) -> list[float]:
+    ones, twos = old.words, new.words
+    in_new = [*map(new.read.forms.match, ones)]
+    in_old = [*map(old.read.forms.match, twos)]
     shared = sum(in_new)
-    long = sum(length for word, match in zip(ones, in_new, strict=True) if match for length in (min(len(word), 12),))
+    (other, same), (other_in_old, same_in_old) = _mean_places(in_new), _mean_places(in_old)
     return [
         min(shared, 6) / 6,
         _ratio(shared, len(ones)),
         _ratio(sum(in_old), len(twos)),
         _ratio(2 * shared, len(ones) + len(twos)),
-        min(long, 40) / 40,
-        min(len(ones) - sum(map(bool, in_new)), 8) / 8,
-        min(len(twos) - sum(map(bool, in_old)), 8) / 8,
+        min(sum([min(len(word), 12) for word, match in zip(ones, in_new, strict=True) if match]), 40) / 40,
+        min(in_new.count(0.0), 8) / 8,
+        min(in_old.count(0.0), 8) / 8,
         in_new[0] if in_new else 0.0,  # what the earlier one begins with: often what it is about
         in_old[0] if in_old else 0.0,
         in_new[-1] if in_new else 0.0,  # and ends with: often its value
@@ -81,66 +123,78 @@ def _of_words(old: StatementWords, new: StatementWords) -> list[float]:
         max(in_new[:2], default=0.0),
         max(in_new[-2:], default=0.0),
         max(in_old[:3], default=0.0),
-        _mean_place(in_new, unmatched=True),
-        _mean_place(in_old, unmatched=True),
-        _mean_place(in_new, unmatched=False),
-        _mean_place(in_old, unmatched=False),
+        other,
+        other_in_old,
+        same,
+        same_in_old,
         float(not shared),
-        float(any(not OPPOSITES.get(word, _NONE).isdisjoint(twos) for word in ones if word not in two)),
+        float(any(word not in twos and not others.isdisjoint(twos) for word, others in old.opposites)),
     ]
 
 
-def _mean_place(matches: Sequence[float], *, unmatched: bool) -> float:
-    """Mean place, 0 to 1, of the words that have a match or have none; 0.5 where there is no such word."""
-    places = [at for at, match in enumerate(matches) if (not match) == unmatched]
-    return _ratio(sum(places), len(places) * max(1, len(matches) - 1)) if places else 0.5
-
-
-def _of_order(one: Sequence[str], two: Sequence[str]) -> list[float]:
-    """The alignment of the texts: what they begin and end with in common, and where one has other words."""
-    prefix = next((at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
-    suffix = next(
-        (at for at, (a, b) in enumerate(zip(reversed(one), reversed(two), strict=False)) if a != b),
-        min(len(one), len(two)),
+def _mean_places(matches: Sequence[float]) -> tuple[float, float]:
+    """Mean place, 0 to 1, of the words that have no match, and of those that have one; 0.5 where there is none."""
+    matched = [at for at, match in enumerate(matches) if match]
+    last, total, count = len(matches) - 1, sum(matched), len(matched)
+    others, total_others = len(matches) - count, len(matches) * last // 2 - total
+    return (
+        _ratio(total_others, others * max(1, last)) if others else 0.5,
+        _ratio(total, count * max(1, last)) if count else 0.5,
     )
-    codes = [code for code in SequenceMatcher(None, one, two, autojunk=False).get_opcodes() if code[0] != "equal"]
-    replaced = [code for code in codes if code[0] == "replace"]
+
+
+def _of_order(one: Sequence[str], two: Sequence[str], alignment: "SequenceMatcher[str]") -> list[float]:
+    """The alignment of the texts: what they begin and end with in common, and where one has other words."""
+    shorter = min(len(one), len(two))
+    prefix = next((at for at in range(shorter) if one[at] != two[at]), shorter)
+    suffix = next((at for at in range(shorter) if one[-1 - at] != two[-1 - at]), shorter)
+    alignment.set_seq1(one)
+    edits = [(kind, at) for kind, at, *_ in alignment.get_opcodes() if kind != "equal"]
+    replaced = [at / max(1, len(one)) for kind, at in edits if kind == "replace"]
     return [
         _ratio(prefix, len(one)),
         _ratio(suffix, len(one)),
         min(len(replaced), 4) / 4,
-        min(sum(code[0] == "insert" for code in codes), 4) / 4,
-        min(sum(code[0] == "delete" for code in codes), 4) / 4,
-        float(len(codes) == 1 and len(replaced) == 1),
-        max((code[1] / max(1, len(one)) for code in replaced), default=-1.0),
-        min((code[1] / max(1, len(one)) for code in replaced), default=-1.0),
+        min(sum([kind == "insert" for kind, _ in edits]), 4) / 4,
+        min(sum([kind == "delete" for kind, _ in edits]), 4) / 4,
+        float(len(edits) == 1 and len(replaced) == 1),
+        max(replaced, default=-1.0),
+        min(replaced, default=-1.0),
     ]
 
 
-def _of_values(old: StatementWords, new: StatementWords) -> list[float]:
+def _of_values(old: _Statement, new: _Statement) -> list[float]:
     found: list[float] = []
     for kind in _KINDS:
-        one, two = old.values[kind], new.values[kind]
+        one, two = old.read.values[kind], new.read.values[kind]
+        if not one and not two:
+            found += _NO_VALUES
+            continue
         found += [
-            float(bool(one - two)), float(bool(two - one)), float(bool(one & two)),
+            float(not one <= two), float(not two <= one), float(not one.isdisjoint(two)),
             float(bool(one) and bool(two) and one.isdisjoint(two)), float(bool(one) and one == two),
         ]  # fmt: skip
-    typed = [frozenset(each for kind in _KINDS for each in reading.values[kind]) for reading in (old, new)]
+    numbers, later = old.read.values["number"], new.read.values["number"]
     found += [
-        float(typed[0] == typed[1]),
-        float(bool(typed[0]) != bool(typed[1])),
-        float(_has_other_designator(old, new, early=False)),
-        float(_has_other_designator(old, new, early=True)),
-        float(bool(old.designators & new.designators)),
-        float(bool(_years(new) - _years(old))),
-        float(bool(_years(old) - _years(new))),
-        float(bool(old.values["number"] & new.values["number"]) and bool(new.values["number"] - old.values["number"])),
+        float(old.specifics == new.specifics),
+        float(bool(old.specifics) != bool(new.specifics)),
+        float(_has_other_designator(old.read, new.read, early=False)),
+        float(_has_other_designator(old.read, new.read, early=True)),
+        float(not old.read.designators.isdisjoint(new.read.designators)),
+        float(not new.years <= old.years),
+        float(not old.years <= new.years),
+        float(not numbers.isdisjoint(later) and not later <= numbers),
     ]
     return found
 
 
+_NO_VALUES = [0.0] * 5
+
+
 def _has_other_designator(old: StatementWords, new: StatementWords, *, early: bool) -> bool:
     """Return whether both name the same with different numbers: tank 3, tank 4. early: in the first half of each."""
+    if not (old.designators and new.designators):
+        return False
     one, two = (
         {pair for pair in each.designators if not early or pair[0] in each.content[: (len(each.content) + 1) // 2]}
         for each in (old, new)
@@ -162,65 +216,49 @@ def is_about_other_kin(old: StatementWords, new: StatementWords) -> bool:
     return bool(old.kin_first) and bool(new.kin_first) and old.kin_first.isdisjoint(new.kin_first)
 
 
-def _years(reading: StatementWords) -> frozenset[str]:
-    return frozenset(word for word in reading.plain if len(word) == 4 and word.isdecimal() and word[:2] in ("19", "20"))
-
-
-def _of_persons(old: StatementWords, new: StatementWords) -> list[float]:
-    one, two = list(dict.fromkeys(old.names)), list(dict.fromkeys(new.names))
-    in_new = [matched(name, new.content) for name in one]
-    in_old = [matched(name, old.content) for name in two]
-    place = {word: at / max(1, len(new.content) - 1) for at, word in enumerate(new.content)}
-    other = [place.get(name, 0.5) for name, match in zip(two, in_old, strict=True) if not match]
-    place = {word: at / max(1, len(old.content) - 1) for at, word in enumerate(old.content)}
-    gone = [place.get(name, 0.5) for name, match in zip(one, in_new, strict=True) if not match]
+def _of_persons(earlier: _Statement, later: _Statement) -> list[float]:
+    old, new = earlier.read, later.read
+    gone = [place for name, place in earlier.names if not new.forms.match(name)]
+    other = [place for name, place in later.names if not old.forms.match(name)]
     return [
-        float(bool(one)), float(bool(two)),
-        min(sum(map(bool, in_new)), 3) / 3, min(len(gone), 3) / 3, min(len(other), 3) / 3,
+        float(bool(earlier.names)), float(bool(later.names)),
+        min(len(earlier.names) - len(gone), 3) / 3, min(len(gone), 3) / 3, min(len(other), 3) / 3,
         min(gone, default=-1.0), min(other, default=-1.0), max(gone, default=-1.0), max(other, default=-1.0),
         float(bool(gone) and bool(other)),
         float(bool(old.owners) and bool(new.owners) and old.owners.isdisjoint(new.owners)),
-        float(bool(old.owners & new.owners)), float(bool(new.owners - old.owners)),
-        float(bool(old.owners - new.owners)),
-        float(bool(old.kin & new.kin)), float(bool(old.kin) and bool(new.kin) and old.kin.isdisjoint(new.kin)),
+        float(not old.owners.isdisjoint(new.owners)), float(not new.owners <= old.owners),
+        float(not old.owners <= new.owners),
+        float(not old.kin.isdisjoint(new.kin)),
+        float(bool(old.kin) and bool(new.kin) and old.kin.isdisjoint(new.kin)),
         float(is_about_other_kin(old, new)),
         float(is_about_other_side(old, new)),
-        float(bool(new.kin - old.kin)), float(bool(old.kin - new.kin)),
+        float(not new.kin <= old.kin), float(not old.kin <= new.kin),
         float(old.person == "first"), float(new.person == "first"),
         float(old.person == "ours"), float(new.person == "ours"),
         float(old.person == new.person), float(bool(old.person) and bool(new.person)),
     ]  # fmt: skip
 
 
-def _of_signs(old: StatementWords, new: StatementWords) -> list[float]:
-    found = [float(sign in new.signs) for sign in SIGNS]
-    found += [float(sign in old.signs) for sign in SIGNS]
-    found += [
-        float(("negated" in old.signs) != ("negated" in new.signs)),
-        _named_as_ended(old, new),
-        float(bool({"now", "moved", "ended", "instead", "fresh"} & new.signs)),
-        float(bool({"moved", "ended", "instead"} & new.signs) and not {"unsure", "kept", "except"} & new.signs),
-        float("unsure" in new.signs and not {"now", "moved", "ended"} & new.signs),
+def _of_signs(earlier: _Statement, later: _Statement) -> list[float]:
+    old, new = earlier.read.signs, later.read.signs
+    return [
+        *later.signs,
+        *earlier.signs,
+        float(("negated" in old) != ("negated" in new)),
+        # Whether the later one names as over what the earlier one is about: "not Redis".
+        float(any(word.startswith(stem) for word in later.behind_enders for stem in earlier.words if len(stem) > 2)),
+        float(not new.isdisjoint(_CHANGED)),
+        float(not new.isdisjoint(_MOVED) and new.isdisjoint(_DOUBTED)),
+        float("unsure" in new and new.isdisjoint(_TOLD)),
     ]
-    return found
-
-
-def _named_as_ended(old: StatementWords, new: StatementWords) -> float:
-    """The share of words of the earlier statement among those that the later one names as over: "not Redis"."""
-    behind = [
-        word
-        for at, each in enumerate(new.plain) if each in _ENDERS
-        for word in new.plain[at + 1 : at + 1 + _BEHIND]
-    ]  # fmt: skip
-    return float(
-        any(len(word) > 2 and any(word.startswith(stem) for stem in old.content if len(stem) > 2) for word in behind)
-    )
 
 
 RELATIONS: Final = ("certain", "likely", "same", "none")  # in the order of the probabilities
 SENTENCES_MAX: Final = 2  # of an earlier text that a later one may replace as a whole
 WORD_ROWS: Final = 1 << 14  # of the table of weights of words
 CHANGE_SIGNS: Final = frozenset({"now", "ended", "moved", "instead"})
+REMOTE_SIM_MAX: Final = 0.3  # cosine below which two statements need REMOTE_WORDS_MIN words in common to be judged
+REMOTE_WORDS_MIN: Final = 2
 CLIPPED: Final = 6.0  # standard deviations, beyond which a feature says no more
 
 Finding = Literal["certain", "likely", "same", ""]
@@ -240,8 +278,9 @@ class ChangeJudge:
 
     def __init__(self, weights: Mapping[str, Any]) -> None:
         """weights: as `tests/bench/fit_changes.py` writes them. Raises KeyError where a part is missing."""
-        table = np.frombuffer(base64.b64decode(weights["word_weights"]), np.int8)
-        self._of_words = table.reshape(WORD_ROWS, len(RELATIONS))
+        # With a row of zeros behind those of the words.
+        table = np.frombuffer(base64.b64decode(weights["word_weights"]) + bytes(len(RELATIONS)), np.int8)
+        self._of_words = table.reshape(WORD_ROWS + 1, len(RELATIONS))
         self._word_scale = float(weights["word_scale"])
         self._bias: Floats = np.array(weights["word_bias"], np.float32)
         self._mean: Floats = np.array(weights["mean"], np.float32)
@@ -255,15 +294,12 @@ class ChangeJudge:
         self._second_bias: Floats = np.array(second_bias, np.float32)
         self.bars = ChangeBars(**weights["bars"])
 
-    def find(self, old: str, new: str, sim: float | None) -> Finding:
-        """The relation of a later text to an earlier one. sim: their cosine, None where one has no vector."""
-        return self.find_all([(old, sim)], new)[0]
-
     def find_all(self, olds: Sequence[tuple[str, float | None]], new: str) -> list[Finding]:
         """The relation of a later text to each of some earlier ones, which are given with their cosines."""
         two = read_statement(new)
         ones = [read_statement(old) for old, _ in olds]
-        judged = [place for place, one in enumerate(ones) if not is_excluded(one, two)]
+        pairs = enumerate(zip(ones, olds, strict=True))
+        judged = [at for at, (one, (_, sim)) in pairs if not (is_excluded(one, two) or is_remote(one, two, sim))]
         found: list[Finding] = [""] * len(olds)
         for place, row in zip(judged, self._probabilities([olds[each] for each in judged], new), strict=True):
             certain, likely, same, _ = row
@@ -283,10 +319,14 @@ class ChangeJudge:
         """The same for each earlier text, from one product: numpy takes longer for a call than for its numbers."""
         if not olds:
             return []
-        rows = [[word_row(each) for each in word_features(old, new)] for old, _ in olds]
-        of_words = np.array([self._of_words[each].sum(axis=0) for each in rows], np.float32)
-        of_words = of_words * np.float32(self._word_scale) + self._bias
-        features = np.array([pair_features(old, new, sim) for old, sim in olds], np.float32)
+        rows, starts = list[int](), list[int]()
+        for old, _ in olds:
+            starts.append(len(rows))
+            rows += (WORD_ROWS, *map(word_row, word_features(old, new)))  # the row of zeros, where it has no words
+        sums = np.add.reduceat(self._of_words.take(rows, axis=0), starts, axis=0, dtype=np.int64)
+        of_words = sums.astype(np.float32) * np.float32(self._word_scale) + self._bias
+        alignment = _alignment(new)
+        features = np.array([pair_features(old, new, sim, alignment) for old, sim in olds], np.float32)
         features = (np.concatenate((features, of_words), axis=1) - self._mean) / self._scale
         hidden = np.minimum(np.maximum(features, -CLIPPED), CLIPPED) @ self._first + self._first_bias
         hidden = np.maximum(hidden, 0.0).reshape(len(olds), len(self._second), 1, -1)
@@ -301,7 +341,15 @@ def is_excluded(old: StatementWords, new: StatementWords) -> bool:
     are about different relatives, or they have no word in common and are not both the speaker's."""
     if old.is_question or new.is_question or is_about_other_kin(old, new):
         return True
-    return not (old.person and new.person) and not any(matched(word, new.content) for word in old.content)
+    return not (old.person and new.person) and not any(map(new.forms.match, old.content))
+
+
+def is_remote(old: StatementWords, new: StatementWords, sim: float | None) -> bool:
+    """Return whether the texts are too far from each other to be worth judging: in eight lives a quarter of the
+    pairs are, and none of them is a change. sim: their cosine, None where one has no vector."""
+    if sim is None or sim >= REMOTE_SIM_MAX:
+        return False
+    return sum(map(bool, map(new.forms.match, dict.fromkeys(old.content)))) < REMOTE_WORDS_MIN
 
 
 def is_doubtful(old: StatementWords, new: StatementWords) -> bool:
@@ -313,18 +361,19 @@ def is_doubtful(old: StatementWords, new: StatementWords) -> bool:
     return "unsure" in new.signs and new.signs.isdisjoint(CHANGE_SIGNS)
 
 
+@functools.lru_cache(1 << 12)
 def word_row(feature: str) -> int:
     """The row of the table of weights that a feature has, which it may share with others."""
     return zlib.crc32(feature.encode()) % WORD_ROWS
 
 
-def word_features(old: str, new: str) -> Iterator[str]:
+def word_features(old_text: str, new_text: str) -> list[str]:
     """The words of a pair by where they stand, as the linear model knows them."""
-    words = read_statement(new).plain
-    one, two = frozenset(read_statement(old).plain), frozenset(words)
-    yield from (f"b:{word}" for word in two - one)
-    yield from (f"a:{word}" for word in one - two)
-    yield from (f"c:{word}" for word in one & two)
-    yield from {
-        f"bb:{first}_{second}" for first, second in itertools.pairwise(words) if first not in one or second not in one
-    }
+    old, new = _statement(old_text), _statement(new_text)
+    one, two = old.plain, new.plain
+    return [
+        *[f"b:{word}" for word in two - one],
+        *[f"a:{word}" for word in one - two],
+        *[f"c:{word}" for word in one & two],
+        *[f"bb:{first}_{second}" for first, second in new.pairs if first not in one or second not in one],
+    ]

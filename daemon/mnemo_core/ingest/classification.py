@@ -23,10 +23,10 @@ from mnemo_core.ingest.statement_kind import KINDS, statement_kind
 from mnemo_core.text import lexicon
 from mnemo_core.text.cleaning import mask_code
 from mnemo_core.text.dates.date_patterns import IDEOGRAPH, words_in
+from mnemo_core.text.languages import sentences
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation
 from mnemo_core.text.preferences import find_preference
-from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.syntax.english import BASE_OF_PAST, BASE_OF_THIRD
 from mnemo_core.text.syntax.statements import extract_triple
 from mnemo_store.records import Category, Form, Kind
@@ -210,19 +210,11 @@ def _shown(found: str) -> str:
 
 
 def _by_letter(
-    text: str,
-    session_id: str,
-    kind: Kind | None,
-    category: Category | None,
-    role: Role,
-    from_note: bool,
+    text: str, session_id: str, kind: Kind | None, category: Category | None, role: Role, from_note: bool,
     policy: Policy,
-) -> Classification:
+) -> Classification:  # fmt: skip
     """Classify by source L's rules: hint, preference signal, present session, subject-predicate-object, else episodic.
-    [L 1.6, L15]
-
-    L always has a session; without one, no text can be about it.
-    """
+    [L 1.6, L15] L always has a session; without one, no text can be about it."""
     signal = preference_source_l(text)
     now = _NOW_BY_LETTER.search(text) if session_id and not from_note else None
     if signal:
@@ -254,10 +246,7 @@ _NOW_CJK = _Signal(_CJK, lazy_pattern(alternation("classification", "now_cjk_pat
 
 def about_now(text: str, words: set[str]) -> str:
     """The words that tie the text to the present moment or session, after which it will not matter; "" where there are
-    none.
-
-    Where someone lives or works now does not count: it stays true.
-    """
+    none. Where someone lives or works now does not count: it stays true."""
     return _NOW.find(text, words) or _NOW_CJK.find(text, words)
 
 

@@ -16,7 +16,7 @@ from mnemo_core.ingest.attributes.attribute_claims import (
     read_claims,
     speaker_of,
 )
-from mnemo_core.ingest.changes import ChangeJudge, Finding
+from mnemo_core.ingest.changes import ChangeJudge, Finding, clear_statements
 from mnemo_core.ingest.mutations import MemoryRelation
 from mnemo_core.ingest.statement_kind import statement_kind
 from mnemo_core.similarity.thresholds import READ_CHARACTERS, RELATIVE_MS_MAX, Thresholds, is_similar, kept_words
@@ -31,6 +31,7 @@ from mnemo_core.text.canonical import (
 from mnemo_core.text.dates.date_words import WEEKDAYS
 from mnemo_core.text.lexicon import listed
 from mnemo_core.text.statement_reading import has_same_values, read_statement
+from mnemo_core.text.syntax.statements import extract_triple
 from mnemo_core.text.text_cache import TextCache
 from mnemo_core.text.tokens import RELATIVE_DAYS
 from mnemo_store.records import Memory, Relation
@@ -84,7 +85,12 @@ def find_relations(
     is not the same, which takes longer than the decision.
     """
     new = _TextAnalysis(content, speaker, happened_at)
-    judged = _judged(new, near, judge) if judge is not None else {}
+    judged: dict[str, Finding] = {}  # on neighbours that are no longer than a statement and said by the same
+    if judge is not None and len(content) <= JUDGED_CHARS_MAX:
+        short = (each for each in near if len(each.memory.content) <= JUDGED_CHARS_MAX)
+        asked = [each for each in short if not _are_of_two_speakers(new, _NeighbourText(each))]
+        findings = judge.find_all([(each.memory.content, each.sim) for each in asked], content)
+        judged = {each.memory.id: finding for each, finding in zip(asked, findings, strict=True)}
     compared = (_compared(new, said_at, one, thresholds, judged.get(one.memory.id, "")) for one in near)
     found = [each for each in compared if each is not None]
     latest: dict[AttributeClaim, _RelationCandidate] = {}
@@ -121,8 +127,9 @@ def _is_of(latest: _RelationCandidate, update: ClaimUpdate) -> bool:
 
 def clear_text_cache() -> None:
     """Empty the caches of analysed texts: one of them may have been erased."""
-    for cache in (kept_words, _specifics, _untouched, read_claims, read_statement, statement_kind):
+    for cache in (kept_words, _specifics, _untouched, read_claims, read_statement, statement_kind, extract_triple):
         cache.clear()
+    clear_statements()
 
 
 # Texts similar to one new text are similar to the next, and reading a text takes ten times as long as comparing two.
@@ -150,10 +157,6 @@ class _TextAnalysis:
     @property
     def claims(self) -> tuple[AttributeClaim, ...]:
         return extract_claims(self.content, self.speaker)
-
-    @property
-    def is_first_person(self) -> bool:
-        return not _FIRST_PERSON.isdisjoint(self.specifics.values)
 
     @property
     def is_relative(self) -> bool:
@@ -187,7 +190,11 @@ def _compared(
     memory, sim = near.memory, near.sim
     old = _NeighbourText(near)
     is_close = is_similar(new.content, old.content, sim, thresholds)
-    if (is_close or (sim is None and _has_words_of(new, old))) and _repeats(new, old, said_at, sim, thresholds):
+    may_repeat = is_close or (sim is None and _has_words_of(new, old))
+    may_repeat = may_repeat and (sim is None or sim >= thresholds.same or _has_words_of(new, old))
+    # The cheap and most frequent objections are tested first.
+    may_repeat = may_repeat and not obviously_differ(new.untouched, old.untouched)
+    if may_repeat and _objection(new, old, said_at, sim, thresholds) is None:
         return _RelationCandidate(MemoryRelation(memory.id, memory.version, "repeats", sim, "no specific differs"), old)
     if new.claims and (update := find_update(new.claims, old.claims)) and said_at > old.said_at:
         why = f"{update.new.attribute or 'value'}: {' '.join(update.old.value)} → {' '.join(update.new.value)}"
@@ -195,16 +202,6 @@ def _compared(
     if judged and (change := _change(new, old, said_at, sim, judged)) is not None:
         return change
     return _RelationCandidate(MemoryRelation(memory.id, memory.version, "related", sim, ""), old) if is_close else None
-
-
-def _judged(new: _TextAnalysis, near: Sequence[Neighbour], judge: ChangeJudge) -> dict[str, Finding]:
-    """The findings of the judge, by id, on neighbours that are no longer than a statement and said by the same."""
-    asked = [] if len(new.content) > JUDGED_CHARS_MAX else [
-        each for each in near
-        if len(each.memory.content) <= JUDGED_CHARS_MAX and not _are_of_two_speakers(new, _NeighbourText(each))
-    ]  # fmt: skip
-    found = judge.find_all([(each.memory.content, each.sim) for each in asked], new.content)
-    return {each.memory.id: finding for each, finding in zip(asked, found, strict=True)}
 
 
 def _change(
@@ -241,19 +238,12 @@ def _explained(
 
 def _are_of_two_speakers(new: _TextAnalysis, old: _TextAnalysis) -> bool:
     """Return whether the new text says `I`, and somebody else said the old one."""
-    return bool(new.speaker and old.speaker) and new.speaker != old.speaker and new.is_first_person
+    is_first_person = not _FIRST_PERSON.isdisjoint(new.specifics.values)
+    return bool(new.speaker and old.speaker) and new.speaker != old.speaker and is_first_person
 
 
 def _has_words_of(new: _TextAnalysis, old: _TextAnalysis) -> bool:
     return bool(new.words) and new.words == old.words
-
-
-def _repeats(new: _TextAnalysis, old: _NeighbourText, said_at: int, sim: float | None, thresholds: Thresholds) -> bool:
-    """Return whether the new text repeats the old one. The cheap and most frequent objections are tested first."""
-    may_be_same = sim is None or sim >= thresholds.same or _has_words_of(new, old)
-    if not may_be_same or obviously_differ(new.untouched, old.untouched):
-        return False
-    return _objection(new, old, said_at, sim, thresholds) is None
 
 
 def _objection(

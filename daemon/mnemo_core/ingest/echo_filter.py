@@ -17,10 +17,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from mnemo_core.ingest.memory_role import ROLES
-from mnemo_core.text.languages import CJK, FIRST_CJK
+from mnemo_core.text.languages import CJK, FIRST_CJK, line_spans
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation
-from mnemo_core.text.segmentation import line_spans
 from mnemo_store.records import KINDS
 
 MEMORIES_MAX = 512  # the latest memories that are known of one session
@@ -131,10 +130,8 @@ class HandoutLog:
         return len(self._order)
 
     def record(self, session: str, memory_id: str, content: str) -> None:
-        """Count the content as returned in the session, "" being every session.
-
-        Beyond 512 memories of a session, 4,096 of all, or 1 MiB of text, what was returned longest ago is forgotten.
-        """
+        """Count the content as returned in the session, "" being every session. Beyond 512 memories of a session, 4,096
+        of all, or 1 MiB of text, what was returned longest ago is forgotten."""
         key = (session, memory_id, content)
         if key in self._order:
             self._order.move_to_end(key)
@@ -329,12 +326,10 @@ def _longest_beginnings(codes: Sequence[str]) -> list[int]:
 
 def _is_enough(page: _EchoText, first: int, last: int) -> bool:
     """Return whether the match has more words than a common phrase; in a line of a block, any number is enough."""
-    return first in page.framed or last - first >= _words_needed(page.words[first:last])
-
-
-def _words_needed(words: Sequence[str]) -> int:
+    words = page.words[first:last]
     ideographs = sum(word[0] >= FIRST_CJK for word in words[:ALONE_IDEOGRAPHS_MIN])
-    return ALONE_IDEOGRAPHS_MIN if ideographs * 2 > len(words) else ALONE_WORDS_MIN
+    needed = ALONE_IDEOGRAPHS_MIN if ideographs * 2 > len(words) else ALONE_WORDS_MIN
+    return first in page.framed or len(words) >= needed
 
 
 def _torn(page: _EchoText, given: Sequence[_Handout], matches: Sequence[_Match]) -> list[_Match]:

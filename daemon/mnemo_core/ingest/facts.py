@@ -11,7 +11,7 @@ Anna's sister is Maria, Maria works at Siemens, Siemens is in Munich: a step of 
 to the other one, and to every fact that names an entity of that side.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from operator import attrgetter
 from typing import NamedTuple
@@ -204,7 +204,9 @@ def resolve_facts(facts: Iterable[GraphFact], at: int) -> list[FactState]:
     """
     begun = sorted((each for each in facts if each.fact.valid_from <= at), key=lambda each: each.fact.id)
     beside = _values_beside(begun)
-    states = {each.fact.id: FactState(each.fact, *_given_end(each.fact, at)) for each in begun}
+    states = {each.fact.id: FactState(each.fact) for each in begun}
+    for fact in (each.fact for each in begun if 0 < each.fact.valid_to <= at):  # an end that was stored, and has come
+        states[fact.id] = FactState(fact, fact.valid_to, fact.superseded_by)
     compared: dict[tuple[str, str, str], list[GraphFact]] = {}
     for each in begun:
         if each.attribute is not None and states[each.fact.id].is_open:
@@ -215,18 +217,16 @@ def resolve_facts(facts: Iterable[GraphFact], at: int) -> list[FactState]:
     for each in begun:  # what its memory says has ended, though no fact is known that ended it
         if 0 < each.replaced_at <= at and states[each.fact.id].is_open:
             states[each.fact.id] = FactState(each.fact, max(each.replaced_at, each.fact.valid_from))
-    return [_without_ended(state, states) if state.conflicts_with else state for state in states.values()]
-
-
-def _without_ended(state: FactState, states: Mapping[str, FactState]) -> FactState:
-    """The state without the contradictions of what has ended meanwhile."""
-    return state._replace(conflicts_with=tuple(other for other in state.conflicts_with if states[other].is_open))
+    return [  # without the contradictions of what has ended meanwhile
+        state._replace(conflicts_with=tuple(other for other in state.conflicts_with if states[other].is_open))
+        for state in states.values()
+    ]
 
 
 def decided_facts(facts: Sequence[Fact], kept: str, at: int) -> list[Fact]:
     """The facts of a conflict that a decision changes, as it makes them. kept: the id of the one that holds, while
     those that say something else end at `at` (ms), at their own beginning at the earliest; "": all hold together."""
-    values = {each.id: _words_of(each) for each in facts}
+    values = {each.id: frozenset(entity_keys(each.object)[0].split()) for each in facts}
     changed: list[Fact] = []
     for each in facts:
         if not kept:
@@ -255,10 +255,6 @@ def conflicts_among(states: Sequence[FactState]) -> list[Conflict]:
     ]
 
 
-def _words_of(fact: Fact) -> frozenset[str]:
-    return frozenset(entity_keys(fact.object)[0].split())
-
-
 def _says_same(one: frozenset[str], other: frozenset[str]) -> bool:
     """Return whether two objects say the same, as far as both go: "Porto" and "Porto in May"."""
     return one <= other or other <= one
@@ -273,11 +269,6 @@ def _values_beside(facts: Iterable[GraphFact]) -> frozenset[tuple[frozenset[str]
             one, two = _Value.of(each).words, _Value.of(other).words
             pairs |= {(one, two), (two, one)}
     return frozenset(pairs)
-
-
-def _given_end(fact: Fact, at: int) -> tuple[int, str]:
-    """The end that was stored with a fact, once it has come."""
-    return (fact.valid_to, fact.superseded_by) if 0 < fact.valid_to <= at else (0, "")
 
 
 def _resolve_values(
@@ -344,10 +335,8 @@ class _Path(NamedTuple):
 
 
 def find_chains(entity: str, facts_of: FactsOf, hops: int = HOPS_DEFAULT) -> ChainSearch:
-    """The chains from an entity that cannot be longer: for lack of further facts, or since they have `hops` facts.
-
-    None passes the same entity or fact twice. Breadth first, so that a bound cuts the longest.
-    """
+    """The chains from an entity that cannot be longer: for lack of further facts, or since they have `hops` facts. None
+    passes the same entity or fact twice. Breadth first, so that a bound cuts the longest."""
     start = entity_key(entity)
     paths = [_Path(FactChain((), (entity,)), frozenset((start,)), (start,))]
     found: list[FactChain] = []

@@ -9,11 +9,11 @@ import re
 from itertools import zip_longest
 from typing import Literal, NamedTuple
 
+from mnemo_core.text.languages import sentences
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation, listed
 from mnemo_core.text.preferences import find_preference
 from mnemo_core.text.secrets import find_secrets, remove_masks
-from mnemo_core.text.segmentation import sentences
 
 CoreCategory = Literal["lesson", "identity", "constraint", "decision_rationale"]
 

@@ -17,7 +17,7 @@ from mnemo_core.ingest.classification import classify
 from mnemo_core.ingest.memory_cues import CoreCategory, MemoryFacts, cues_of, describes_user
 from mnemo_core.ingest.statement_kind import LinearTextModel, statement_kind
 from mnemo_core.text import lexicon
-from mnemo_core.text.segmentation import sentences
+from mnemo_core.text.languages import sentences
 from mnemo_core.text.statement_reading import read_statement
 from mnemo_store.records import CATEGORIES
 

@@ -1,27 +1,36 @@
-"""Mutations of memories, as changes: store, edit, delete, restore, revert. SPEC 2.1, 3.3, 3.7, 5.5
+"""Mutations of memories, as changes: store, edit, delete, restore, revert, undo of a cycle. SPEC 2.1, 3.3, 3.7, 5.5, 9
 
 Every function takes the current records and returns changes that state their new versions whole, never an operation on
 the old ones.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from mnemo_core.decay import UsageReader, initial_usage, present_usage
-from mnemo_store.record_texts import normalized_text
+from mnemo_store.record_texts import decision_digest, normalized_text
 from mnemo_store.records import (
     TAGS_MAX,
     Category,
     Change,
     ConversationTurn,
+    Cycle,
+    DropDecision,
     DropTrash,
     Form,
     ImportanceSource,
     Kind,
+    LifecycleAction,
+    LifecycleDecision,
     Memory,
+    OperationReport,
+    PutCycle,
+    PutDecision,
     PutMemory,
+    PutMeta,
     PutTrash,
     PutUsage,
     Relation,
@@ -42,10 +51,8 @@ Outcome = Literal["stored", "duplicate", "repeats", "merged", "updated", "discar
 
 
 class Draft(NamedTuple):
-    """A memory to be stored, as its caller described it: cleaned, checked, and with the trust of its entry point.
-
-    A kind or category of None was not given: classification sets it, and without classification it is semantic, fact.
-    """
+    """A memory to be stored, as its caller described it: cleaned, checked, and with the trust of its entry point. A
+    kind or category of None was not given: classification sets it, and without classification it is semantic, fact."""
 
     content: str
     namespace: str
@@ -88,11 +95,8 @@ class MemoryRelation(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """Outcome of a write, as reported to its caller.
-
-    `relations` link to similar memories; `reason` says why it was discarded; `merged_texts` are the earlier and the new
-    text where only the longer one was kept.
-    """
+    """Outcome of a write, as reported to its caller. `relations` link to similar memories; `reason` says why it was
+    discarded; `merged_texts` are the earlier and the new text where only the longer one was kept."""
 
     outcome: Outcome
     memory: Memory
@@ -106,14 +110,11 @@ def store_new(draft: Draft, memory_id: str, now: int, epoch: int) -> Decision:
     """Store a new memory: in the buffer, whatever layer was asked for [G 1]."""
     created_at = now if draft.created_at is None else draft.created_at
     memory = Memory(
-        id=memory_id,
-        created_at=created_at,
-        modified_at=now,
+        id=memory_id, created_at=created_at, modified_at=now,
         importance=IMPORTANCE_DEFAULT if draft.importance is None else draft.importance,
         importance_source="rule" if draft.importance is None else draft.importance_source,
-        decay_rate=default_decay_rate("buffer", draft.kind or KIND_DEFAULT),
-        **_written(draft, created_at),
-    )
+        decay_rate=default_decay_rate("buffer", draft.kind or KIND_DEFAULT), **_written(draft, created_at),
+    )  # fmt: skip
     return Decision("stored", memory, (PutMemory(data=memory), PutUsage(data=initial_usage(memory, epoch))))
 
 
@@ -289,10 +290,8 @@ def _written(draft: Draft, created_at: int) -> dict[str, Any]:
 
 
 def _rewritten(draft: Draft, before: Memory, now: int) -> dict[str, Any]:
-    """The fields of a keyed memory that a draft sets: the content, and what its caller named.
-
-    A date that the new text itself holds counts as named, and an expiry that has passed does not stay.
-    """
+    """The fields of a keyed memory that a draft sets: the content, and what its caller named. A date that the new text
+    itself holds counts as named, and an expiry that has passed does not stay."""
     fields = _written(draft, before.created_at)
     named = draft.given
     if named is None:
@@ -315,3 +314,49 @@ def _rewritten(draft: Draft, before: Memory, now: int) -> dict[str, Any]:
 
 
 _ALWAYS_WRITTEN = frozenset({"content", "trust", "method"})
+
+
+DecisionKey = tuple[str, LifecycleAction, str]  # memory, action, other
+
+
+def rejected(decision: LifecycleDecision, now: int) -> LifecycleDecision:
+    """The decision of a person against an operation that is proposed, or that was carried out and is undone."""
+    return replace(decision, status="rejected", at=now, text="", tag="", group="", usages=())
+
+
+def undo_changes(
+    cycle: Cycle, now: int, decision_at: Callable[[str, LifecycleAction, str], LifecycleDecision | None],
+    text_after: Callable[[str], str | None], *, is_last: bool,
+) -> list[Change]:  # fmt: skip
+    """The changes that take back what has no versions. `text_after`: what a memory says once the cycle is undone, None
+    of one that the cycle made. `is_last`: no cycle that stands came after it; else the epoch and the like stay."""
+    changes: list[Change] = [PutCycle(data=replace(cycle, undone_at=now))]
+    changes += [PutMeta(name=each.name, value=each.before) for each in cycle.metas if is_last]
+    rejections: dict[DecisionKey, LifecycleDecision] = {}  # by which the operations of the cycle are not made again
+    for operation in (operation for step in cycle.steps for operation in step.operations):
+        texts = {each: text for each in operation.ids if (text := text_after(each)) is not None}
+        if texts:
+            rejections.update([rejection(operation, texts, now)])
+    for made in cycle.decisions:
+        key = (made.memory, made.action, made.other)
+        standing = decision_at(*key)
+        if key in rejections or standing is None or standing.at > max(cycle.ended_at, cycle.started_at):
+            continue  # a person has decided since
+        if standing.status == "done":
+            rejections[key] = rejected(standing, now)
+        elif made.before is not None:
+            changes.append(PutDecision(data=made.before))
+        else:
+            changes.append(DropDecision(memory=key[0], action=key[1], other=key[2]))
+    return [*changes, *(PutDecision(data=each) for each in rejections.values())]
+
+
+def rejection(operation: OperationReport, texts: dict[str, str], now: int) -> tuple[DecisionKey, LifecycleDecision]:
+    """The decision of a person that an operation is not made with these texts of memories, which were there before."""
+    first, *between = texts
+    last = between.pop() if between else first
+    decision = LifecycleDecision(
+        memory=first, action=operation.action, other=last, status="rejected", at=now, more=tuple(between),
+        digest=decision_digest([*texts.values()]),
+    )  # fmt: skip
+    return (first, operation.action, last), decision

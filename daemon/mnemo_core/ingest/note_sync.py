@@ -11,10 +11,11 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from mnemo_core.decay import epoch_of, initial_usage, present_usage
+from mnemo_core.decay import UsageReader, epoch_of, initial_usage, present_usage
 from mnemo_core.documents.note_diff import ChunkText, manifest_for_texts, match_chunks
 from mnemo_core.ingest.classification import Classification, classify
 from mnemo_core.ingest.mutations import move_to_trash, rescore_strength
+from mnemo_core.ingest.trust import MemoryReader
 from mnemo_store.record_texts import normalized_text, skip_hash
 from mnemo_store.records import (
     TAGS_MAX,
@@ -34,7 +35,6 @@ from mnemo_store.records import (
     PutNote,
     PutUsage,
     TrashEntry,
-    Usage,
     default_decay_rate,
 )
 
@@ -105,17 +105,14 @@ class NotePlanProgress(NamedTuple):
     forgotten: tuple[int, ...] = ()
 
 
-class NoteSnapshot(Protocol):
+class NoteSnapshot(UsageReader, MemoryReader, Protocol):
     """Read access to the store that these decisions need."""
 
-    def memory(self, memory_id: str) -> Memory | None: ...
-    def usage(self, memory_id: str) -> Usage | None: ...
     def edges(self, memory_id: str) -> list[Edge]: ...
     def trash(self, memory_id: str) -> TrashEntry | None: ...
     def skips(self, file_id: str) -> frozenset[str]: ...
     def forgotten(self, digest: str) -> ErasedText | None: ...
     def forgotten_after(self, after: str = "", limit: int = ...) -> Sequence[ErasedText]: ...
-    def meta(self, name: str) -> str: ...
 
 
 class NoteChanges(NamedTuple):
@@ -126,10 +123,8 @@ class NoteChanges(NamedTuple):
 
 
 def plan_note(reading: NoteContent, before: NoteFile | None, texts: Mapping[str, ChunkText]) -> NotePlan:
-    """The steps for a file that was read. `texts` has the old chunks' texts by memory id, as far as they exist.
-
-    With `memory: false` every chunk goes to the trash but stays in the manifest, to come back with the flag's end.
-    """
+    """The steps for a file that was read. `texts` has the old chunks' texts by memory id, as far as they exist. With
+    `memory: false` every chunk goes to the trash but stays in the manifest, to come back with the flag's end."""
     old = before.chunks if before is not None else ()
     if not reading.remembered:
         return NotePlan(reading, tuple(ChunkStep(ref, None) for ref in old), WHY_LEFT_OUT, before)

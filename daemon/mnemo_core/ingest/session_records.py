@@ -25,18 +25,19 @@ def scope_of(record: Memory | Session) -> SessionScope:
 def recorded_sessions(
     changes: Iterable[Change], read: Callable[[str], Session | None], now: int
 ) -> tuple[PutSession, ...]:
-    """The records of the sessions that these changes store turns of; a session that had ended goes on.
-
-    read: the present record of a session by its id. Imported turns count at the time that they were said.
-    """
+    """The records of the sessions that these changes store turns of; a session that had ended goes on. read: the
+    present record of a session by its id. Imported turns count at the time that they were said."""
     written = {change.data.id: change.data for change in changes if isinstance(change, PutMemory)}
     sessions: dict[str, Session] = {}
-    for turn in filter(_is_new_turn, written.values()):
-        session = _session_of(turn, sessions, read, now)
-        agent, said_at = turn.agent_id or session.agent_id, min(turn.created_at, now)
+    for turn in written.values():
+        if turn.turn is None or not turn.session_id or turn.version != 1 or turn.state == "discarded":
+            continue
+        scope, said_at = scope_of(turn), min(turn.created_at, now)
+        session = sessions.get(key_of(scope)) or read(key_of(scope))
+        session = session or Session(id=key_of(scope), started_at=said_at, last_at=said_at, **scope._asdict())
         sessions[session.id] = replace(
             session, started_at=min(session.started_at, said_at), last_at=max(session.last_at, said_at), ended_at=0,
-            turns=session.turns + 1, agent_id=agent,
+            turns=session.turns + 1, agent_id=turn.agent_id or session.agent_id,
         )  # fmt: skip
     return tuple(PutSession(data=session) for session in sessions.values())
 
@@ -44,18 +45,6 @@ def recorded_sessions(
 def key_of(scope: SessionScope) -> str:
     """The id of the record of a session."""
     return session_key(*scope)
-
-
-def _is_new_turn(memory: Memory) -> bool:
-    is_turn = memory.turn is not None and memory.session_id != ""
-    return is_turn and memory.version == 1 and memory.state != "discarded"
-
-
-def _session_of(turn: Memory, known: dict[str, Session], read: Callable[[str], Session | None], now: int) -> Session:
-    scope = scope_of(turn)
-    found = known.get(key_of(scope)) or read(key_of(scope))
-    said_at = min(turn.created_at, now)
-    return found or Session(id=key_of(scope), started_at=said_at, last_at=said_at, **scope._asdict())
 
 
 def session_of_turns(turns: Sequence[Memory]) -> Session:

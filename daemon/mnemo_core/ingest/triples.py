@@ -11,11 +11,11 @@ from itertools import pairwise
 from mnemo_core.ingest.facts import names_in
 from mnemo_core.ingest.statement_kind import KINDS, statement_kind
 from mnemo_core.text import lexicon
+from mnemo_core.text.languages import sentences
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
-from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.syntax import clauses, english
-from mnemo_core.text.syntax.statements import Statement, Triple, extract_statements
+from mnemo_core.text.syntax.statements import Triple, extract_statements
 
 TEXT_CHARS_MAX = 2000  # of a longer text, no facts are read with the text: it is a document, see `infer`
 TRIPLES_MAX = 16  # of one text
@@ -53,6 +53,8 @@ _IS_SAID = listed("deaf allergic vegan vegetarian married pregnant left-handed b
 _PARTS = lazy_pattern(
     r"[;,]\s+(?:and\s+|und\s+|so\s+)?|(?<!\s)\s+(?:and|und)\s+(?=(?:[a-z]+s|hat|ist|gehört|bekommt)\s)"
 )
+_PLEASE = lazy_pattern(r"(?:please|bitte|por favor|s'il te plaît)\b", re.IGNORECASE)
+_NOTE_THAT = lazy_pattern(r"(?:please |bitte )?(?:note|remember|merk dir|beachte),? (?:that|dass) ", re.IGNORECASE)
 _DATED = listed("now currently yesterday")
 _ASIDE = listed("also currently now still already just finally recently really mostly")
 
@@ -68,18 +70,30 @@ def stated_triples(text: str, speaker: str = "") -> tuple[Triple, ...]:
     asks = kind is not None and kind.probabilities[KINDS.index("instruction")] >= _ASKED_MIN
     found = (
         triple
-        for part in parts
-        for triple in [*_of_sentence(part, speaker)]
+        for part in map(_without_request, parts)
+        for triple in [*(_of_instruction(part) if _PLEASE.match(part) else _of_sentence(part, speaker))]
         or (is_note and [*_of_state(part)])
         or (_of_instruction(part) if asks else ())
     )
     return tuple(dict.fromkeys(found))[:TRIPLES_MAX]
 
 
+def _without_request(sentence: str) -> str:
+    """The sentence without "Please note that" before what it states."""
+    asked = _NOTE_THAT.match(sentence)
+    return sentence[asked.end() :] if asked else sentence
+
+
 def _of_sentence(sentence: str, speaker: str) -> Iterator[Triple]:
     for each in extract_statements(sentence, speaker):
-        for triple in _of_statement(each, speaker):
-            yield _as_said(triple, each.text, speaker)
+        triple = each.triple or _of_plain_verb(each.text)
+        if triple is None or "," in triple.subject or not _is_named(triple.subject, each.text, speaker):
+            continue
+        if triple.predicate in {"is", "was"}:
+            triple = _of_copula(triple) or triple
+            if triple.predicate in {"is", "was"} and not _names_a_kind(triple.object):
+                continue
+        yield _as_said(_without_date(triple), each.text, speaker)
 
 
 def _of_state(sentence: str) -> Iterator[Triple]:
@@ -94,7 +108,9 @@ def _of_state(sentence: str) -> Iterator[Triple]:
     key, colon, value = sentence.partition(": ")
     if colon:
         words, said = key.split(), value.split()
-        if _is_key(words) and 0 < len(said) <= _VALUE_WORDS_MAX and not _says_something(said[0].casefold()):
+        is_key = 0 < len(words) <= _KEY_WORDS_MAX and words[0][0].isalpha()
+        is_key = is_key and words[0].casefold() not in _NO_KEYS | _SPEAKERS | _PRONOUNS
+        if is_key and 0 < len(said) <= _VALUE_WORDS_MAX and not _says_something(said[0].casefold()):
             yield Triple(key, "is", value)
         return
     if aside := _ASIDE_PHRASE.match(sentence):
@@ -162,12 +178,6 @@ def _bare(text: str) -> set[str]:
     return {word.casefold().strip(".,;:!") for word in text.split()}
 
 
-def _is_key(words: Sequence[str]) -> bool:
-    if not 0 < len(words) <= _KEY_WORDS_MAX or not words[0][0].isalpha():
-        return False
-    return words[0].casefold() not in _NO_KEYS | _SPEAKERS | _PRONOUNS
-
-
 def _says_something(first: str) -> bool:
     """Return whether the first word behind a colon begins a sentence and no value."""
     return english.is_base(first) or first in _SPEAKERS | _PRONOUNS
@@ -179,7 +189,10 @@ def _of_verb(words: Sequence[str]) -> Triple | None:
     at = next((at for at, word in enumerate(bare[1:7], 1) if word in _STATE_VERBS), 0) or _verb_at(words)
     if at and at + 1 < len(bare) and _is_noun_before(bare[at], bare[at + 1]):
         at += 1
-    if not at or len(words) > _STATE_WORDS_MAX or at + 1 >= len(words) or not _is_subject(words[:at], bare[at]):
+    subject = list(words[:at])
+    while len(subject) > 1 and subject[-1] in _ASIDE:  # "Anna now works at Siemens"
+        subject.pop()
+    if not at or len(words) > _STATE_WORDS_MAX or at + 1 >= len(words) or not _is_subject(subject, bare[at]):
         return None
     if bare[at - 1] == "to" or (bare[at] == "am" and bare[0] != "i") or bare[at + 1] in _AGAIN:
         return None  # "used to teach"; "am besten"; "read it on a phone"
@@ -201,7 +214,7 @@ def _of_verb(words: Sequence[str]) -> Triple | None:
         if not (is_linked or is_of_speaker or _names_a_kind(" ".join(said))):
             return None
         end, said = (end + 2, said[2:]) if is_linked else (end, said)
-    return _without_date(Triple(" ".join(words[:at]), " ".join(words[at:end]), " ".join(said)))
+    return _without_date(Triple(" ".join(subject), " ".join(words[at:end]), " ".join(said)))
 
 
 def _is_noun_before(word: str, verb: str) -> bool:
@@ -235,17 +248,6 @@ def _is_subject(words: Sequence[str], verb: str) -> bool:
     return words[0][0].isupper() and not is_general and first not in english.QUANTIFIERS
 
 
-def _of_statement(statement: Statement, speaker: str) -> Iterator[Triple]:
-    triple = statement.triple or _of_plain_verb(statement.text)
-    if triple is None or "," in triple.subject or not _is_named(triple.subject, statement.text, speaker):
-        return
-    if triple.predicate in {"is", "was"}:
-        triple = _of_copula(triple) or triple
-        if triple.predicate in {"is", "was"} and not _names_a_kind(triple.object):
-            return
-    yield _without_date(triple)
-
-
 def _as_said(triple: Triple, sentence: str, speaker: str) -> Triple:
     """The triple with its verb as the sentence has it ("works for", "moved to"), and what a speaker says of "I" as it
     is said of the speaker."""
@@ -272,10 +274,8 @@ def _without_date(triple: Triple) -> Triple:
 
 
 def _is_named(subject: str, sentence: str, speaker: str) -> bool:
-    """Return whether the subject of a sentence is somebody or something in particular.
-
-    The capital of its first word is that of a sentence where a plural verb follows: "Horses have such grace".
-    """
+    """Return whether the subject of a sentence is somebody or something in particular. The capital of its first word is
+    that of a sentence where a plural verb follows: "Horses have such grace"."""
     words = subject.split()
     first = words[0].casefold()
     if first in _NO_SUBJECTS or first in english.QUANTIFIERS - {"a", "an"}:

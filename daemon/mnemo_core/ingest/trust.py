@@ -92,10 +92,8 @@ def trust_of_version(
 
 
 def authorise(changes: Sequence[Change], store: MemoryReader, writer: Trust, *, put_back: bool = False) -> list[Change]:
-    """The changes with the trust and importance source that this writer gives their memories.
-
-    Raises PinnedError where the writer is below trust user and a memory among them is pinned, or would be.
-    """
+    """The changes with the trust and importance source that this writer gives their memories. Raises PinnedError where
+    the writer is below trust user and a memory among them is pinned, or would be."""
     return [
         PutMemory(data=_version(store.memory(change.data.id), change.data, store, writer, put_back=put_back))
         if isinstance(change, PutMemory)

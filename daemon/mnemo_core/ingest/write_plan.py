@@ -1,23 +1,29 @@
-"""Write decisions for incoming texts: stored, related to similar memories, merged, or discarded. SPEC 2.1, 5.5
+"""Scores and write decisions for incoming texts: stored, related to similar memories, merged, or discarded. SPEC 2.1,
+5.3 to 5.5
 
 Slow work (vectors, scores, neighbours) is done beforehand. The write transaction then decides on the current state of
 the store, and leaves out a relation to a memory that has changed since it was compared.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
+from numpy.typing import NDArray
 
-from mnemo_core.decay import MetaReader, epoch_of, present_usage
+from mnemo_core.decay import MetaReader, UsageReader, epoch_of, present_usage
 from mnemo_core.ingest import mutations, note_sync, policies, trust
 from mnemo_core.ingest.attributes.attribute_claims import SEARCHED_CHARS_MAX
 from mnemo_core.ingest.changes import ChangeJudge
+from mnemo_core.ingest.classification import Classification, Role, classify
 from mnemo_core.ingest.deduplication import RELATIONS_MAX, Neighbour, find_relations
 from mnemo_core.ingest.mutations import Decision, Draft, MemoryRelation
 from mnemo_core.ingest.policies import OWN_POLICY, EntryPoint, Policy
+from mnemo_core.ingest.signals.salience import Rarity, Salience, measure_salience, novelty
+from mnemo_core.ingest.signals.salience import importance as importance_of
 from mnemo_core.similarity.thresholds import JACCARD_ALONE, JACCARD_NEAR, Thresholds, is_similar, text_jaccard
 from mnemo_core.text.canonical import difference
+from mnemo_core.text.secrets import remove_masks
 from mnemo_store.record_texts import content_hash
 from mnemo_store.records import (
     Change,
@@ -56,6 +62,8 @@ NEW_ID_PREFIX = "#"  # begins the name of an item of the same batch that has no 
 IMPORTANCE_WITHOUT_VECTOR = 0.6  # the least that a text scores without a vector, since novelty counts as 1.0
 IMPORTANCE_STEP = 0.04  # 0.4 · 0.1: without a vector there is nothing between two of these
 
+SIGNALS = ("entity", "number", "preference", "technical")
+
 
 class IngestScores(NamedTuple):
     """Scores of a text. `importance` is the score itself, before any floor."""
@@ -67,7 +75,8 @@ class IngestScores(NamedTuple):
 
 
 class StatedFact(NamedTuple):
-    """A fact that a text states; valid_from (ms) None: from the time of the text on."""
+    """A fact that a text states; valid_from (ms) None: from the time of the text on. One that was itself given ("said")
+    holds already, whatever day its words name: "closes on", "Sunday"."""
 
     subject: str
     predicate: str
@@ -77,10 +86,8 @@ class StatedFact(NamedTuple):
 
 
 class IngestItem(NamedTuple):
-    """One text to be written, with everything found out about it beforehand.
-
-    `discard_reason` says why it is discarded, "" where it is kept.
-    """
+    """One text to be written, with everything found out about it beforehand. `discard_reason` says why it is discarded,
+    "" where it is kept."""
 
     draft: Draft
     entry_point: EntryPoint = "remember"
@@ -116,14 +123,11 @@ class IngestItem(NamedTuple):
         return draft.event_at if is_given and is_event else None
 
 
-class WriteSnapshot(Protocol):
+class WriteSnapshot(UsageReader, trust.MemoryReader, Protocol):
     """Read access to the store that write decisions need."""
 
     @property
     def now(self) -> int: ...
-    def meta(self, name: str) -> str: ...
-    def memory(self, memory_id: str) -> Memory | None: ...
-    def usage(self, memory_id: str) -> Usage | None: ...
     def trash(self, memory_id: str) -> TrashEntry | None: ...
     def ids_by_hash(self, namespace: str, user: str, agent: str, run: str, digest: bytes) -> list[str]: ...
     def id_by_key(self, namespace: str, user: str, key: str) -> str | None: ...
@@ -236,6 +240,58 @@ class PendingSnapshot:
 
 
 # Before the write transaction
+
+
+def score(
+    content: str, policy: Policy, vectors: NDArray[Any] | None, centroid: NDArray[Any] | None,
+    found: Salience | None = None,
+) -> IngestScores:  # fmt: skip
+    """0.6 novelty + 0.4 salience; without a vector novelty counts as 1.0. `found`: the salience, where it is known."""
+    found = found or salience_of(content, policy)
+    new = novelty(vectors, centroid)
+    signals = {name: words for name in SIGNALS if (words := getattr(found, name))}
+    return IngestScores(importance_of(new, found.value), new, found.value, signals)
+
+
+def salience_of(content: str, policy: Policy, rarity: Rarity | None = None) -> Salience:
+    """Salience of the text by the signals of the policy. Masks of secrets count for nothing."""
+    content = remove_masks(content)
+    if policy.salience == "L":
+        return Salience(policies.salience_source_l(content, rarity), "", "", "", "")
+    return measure_salience(content, rarity)
+
+
+def classify_draft(draft: Draft, entry_point: EntryPoint, policy: Policy, role: Role = "") -> Classification:
+    """Kind, form and category: the caller's word, and where there is none, by rule. SPEC 5.4"""
+    return classify(
+        draft.content, session_id=draft.session_id, tags=draft.tags, kind=draft.kind, category=draft.category,
+        role=role, from_note=entry_point == "note", has_evidence=bool(draft.evidence),
+        has_trace=draft.trace is not None, policy=policy,
+    )  # fmt: skip
+
+
+def apply_scores(
+    item: IngestItem, found: Classification, scores: IngestScores | None, event_at: int | None
+) -> IngestItem:
+    """Return the item with its classification and importance; values given by the caller are kept. SPEC 5.3, 5.4
+
+    An item scored too low at an entry point that may discard is discarded.
+    """
+    draft, policy, entry_point = item.draft, item.policy, item.entry_point
+    given = draft.importance
+    fields: dict[str, Any] = {"kind": found.kind, "category": found.category, "form": draft.form or found.form}
+    if draft.event_at is None and event_at is not None:
+        fields["event_at"] = event_at
+    discarded = item.discard_reason
+    if given is None and scores is not None and entry_point in policy.scored:
+        settled = policies.final_importance(policy, entry_point, scores.importance)
+        fields |= {"importance": settled, "importance_source": "rule"}
+        if not discarded and policies.is_discarded(policy, entry_point, scores.importance, given):
+            discarded = LOW_IMPORTANCE
+    elif given is None:
+        default = policies.default_importance(policy, entry_point, found.kind, draft.tags)
+        fields |= {"importance": default, "importance_source": "rule"}
+    return item._replace(draft=draft._replace(**fields), scores=scores, why=found.why, discard_reason=discarded)
 
 
 def policy_for(policy: Policy, dedup: Dedup | None) -> Policy:
@@ -403,13 +459,21 @@ def is_outdated(memory: Memory, said_at: int | None, store: WriteSnapshot) -> bo
     for a memory that is hidden behind a summary of its session: what is said again is found again.
     """
     newer = [edge.source for edge in store.edges(memory.id) if edge.relation == "updates" and edge.target == memory.id]
-    if memory.superseded_by and not _repeats_words(store.memory(memory.superseded_by), memory):
+    # A compressed memory may be replaced by one with the same words, which is no newer value.
+    same = store.memory(memory.superseded_by) if memory.superseded_by and memory.state == "compressed" else None
+    if memory.superseded_by and (same is None or content_hash(same.content) != content_hash(memory.content)):
         newer.append(memory.superseded_by)
     before = store.now if said_at is None else said_at
     known = (store.memory(memory_id) for memory_id in newer)
     return any(
         each is not None and min(each.event_at, each.created_at) < before and _stands(each, store) for each in known
     )
+
+
+def is_perhaps_outdated(memory_id: str, store: WriteSnapshot) -> bool:
+    """Return whether a memory that is shown perhaps says a newer value of what this one says. SPEC 5.8"""
+    newer = (edge.source for edge in store.edges(memory_id) if edge.slot and edge.target == memory_id)
+    return any(each is not None and _stands(each, store) for each in map(store.memory, newer))
 
 
 def _stands(memory: Memory, store: WriteSnapshot) -> bool:
@@ -420,13 +484,6 @@ def _stands(memory: Memory, store: WriteSnapshot) -> bool:
             break
         replacement = store.memory(replacement.superseded_by) if replacement.superseded_by else None
     return replacement is not None and replacement.state in COMPARED_STATES
-
-
-def _repeats_words(replacement: Memory | None, memory: Memory) -> bool:
-    """Return whether a compressed memory is replaced by one with the same words."""
-    if memory.state != "compressed" or replacement is None:
-        return False
-    return content_hash(replacement.content) == content_hash(memory.content)
 
 
 def record_duplicate(memory: Memory, policy: Policy, store: WriteSnapshot) -> Decision:
@@ -461,11 +518,17 @@ def new_facts(
     for fact in known:
         left.pop((fact.subject, fact.predicate, fact.object), None)
     digest = content_hash(memory.content).hex()
+
+    def begin_of(fact: StatedFact) -> int:
+        if fact.valid_from is not None:
+            return fact.valid_from
+        return min(memory.event_at, now) if fact.method == "said" else memory.event_at
+
     return [
         PutFact(data=Fact(
             id=new_id(), memory=memory.id, content_hash=digest, created_at=now, subject=each.subject,
             predicate=each.predicate, object=each.object, method=each.method, namespace=memory.namespace,
-            user_id=memory.user_id, valid_from=memory.event_at if each.valid_from is None else each.valid_from,
+            user_id=memory.user_id, valid_from=begin_of(each),
         ))
         for each in reversed(left.values())
     ]  # fmt: skip
@@ -493,10 +556,8 @@ def is_chunk(memory: Memory) -> bool:
 
 
 def is_scored_without_vector(memory: Memory) -> bool:
-    """Return whether a rule scored the memory without its vector, and it is unchanged since.
-
-    Novelty then counted as 1.0, so the score has one of a few values.
-    """
+    """Return whether a rule scored the memory without its vector, and it is unchanged since. Novelty then counted as
+    1.0, so the score has one of a few values."""
     if not can_be_backfilled(memory) or memory.turn is not None:
         return False
     steps = (memory.importance - IMPORTANCE_WITHOUT_VECTOR) / IMPORTANCE_STEP
@@ -510,7 +571,11 @@ def backfill(
     now = store.memory(memory.id)
     if now is None or now.version != memory.version or now.state != memory.state:
         return None
-    decision = _scored(now, importance if is_scored_without_vector(now) else now.importance, store)
+    decision = Decision("stored", now, ())
+    if is_scored_without_vector(now) and importance != now.importance:
+        after = mutations.new_version(now, store.now, {"importance": importance})
+        changes = (PutMemory(data=after), *mutations.rescore_strength(now, after, store))
+        decision = Decision("stored", after, changes)
     return relate(decision, _without_known(now, relations, store), store, {})
 
 
@@ -531,13 +596,6 @@ def backfill_chunk(
     # Never `updates`: a file's time is when it was saved or synced; a vault copied to a new laptop outdates nothing.
     relations = [found._replace(relation="related") if found.relation == "updates" else found for found in relations]
     return relate(decision, _without_known(now, relations, store), store, {})
-
-
-def _scored(memory: Memory, importance: float, store: WriteSnapshot) -> Decision:
-    if importance == memory.importance:
-        return Decision("stored", memory, ())
-    after = mutations.new_version(memory, store.now, {"importance": importance})
-    return Decision("stored", after, (PutMemory(data=after), *mutations.rescore_strength(memory, after, store)))
 
 
 def _without_known(memory: Memory, relations: Sequence[MemoryRelation], store: WriteSnapshot) -> list[MemoryRelation]:

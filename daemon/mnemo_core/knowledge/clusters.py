@@ -48,10 +48,8 @@ def members_max(rows: int) -> int:
 
 
 def cluster(vectors: Rows, thresholds: Thresholds, former: Labels | None = None) -> Steps:
-    """The leaves of all rows, numbered from 0 in the order of their first rows.
-
-    `former`: the leaves that the rows had, from which the work begins; -1 for a row that is new.
-    """
+    """The leaves of all rows, numbered from 0 in the order of their first rows. `former`: the leaves that the rows had,
+    from which the work begins; -1 for a row that is new."""
     start = np.full(len(vectors), -1, np.int32) if former is None else former
     labels = yield from assign(vectors, start, thresholds.topic_assign)
     for _ in range(ROUNDS_MAX):

@@ -49,17 +49,13 @@ def lay_out(count: int, read: Reader, chance: np.random.Generator) -> Generator[
     if count < 3:
         return np.array([[0.0, 0.0], [1.0, 0.0]], np.float32)[:count]
     start = yield from _scaled(principal_components(count, read), 0.0, 0.05)
-    near, sims = yield from _scaled(nearest_neighbours(count, read, neighbours_of(count), chance), 0.05, 0.3)
+    k = min(NEIGHBOURS, 2 + count // 6, count - 1)  # fewer of few points, where more would be of other groups
+    near, sims = yield from _scaled(nearest_neighbours(count, read, k, chance), 0.05, 0.3)
     edges = yield from _scaled(weighted_edges(near, 1.0 - sims), 0.3, 0.35)
     positions = start * (SPREAD / max(float(np.abs(start).max()), 1e-9))
     positions += chance.normal(0, 1e-2, positions.shape).astype(np.float32)  # equal vectors do not stay together
     positions = yield from _scaled(optimise(positions, edges, chance), 0.35, 1.0)
     return fit_to_unit(positions)
-
-
-def neighbours_of(count: int) -> int:
-    """The neighbours of a point in the graph: fewer of few points, where more would be of other groups."""
-    return min(NEIGHBOURS, 2 + count // 6, count - 1)
 
 
 def _scaled(steps: Steps, begin: float, end: float) -> Steps:
@@ -95,10 +91,8 @@ def principal_components(count: int, read: Reader) -> Generator[float, None, Flo
 def nearest_neighbours(
     count: int, read: Reader, k: int, chance: np.random.Generator, cell_rows: int = CELL_ROWS
 ) -> Generator[float, None, tuple[Places, Floats]]:
-    """The k nearest others of each vector and their cosines, (count, k), the nearest first.
-
-    Exact up to cell_rows · CELLS_SEARCHED vectors; beyond, in the cells of a partition around random vectors.
-    """
+    """The k nearest others of each vector and their cosines, (count, k), the nearest first. Exact up to cell_rows ·
+    CELLS_SEARCHED vectors; beyond, in the cells of a partition around random vectors."""
     cells = max(1, count // cell_rows)
     if cells <= CELLS_SEARCHED:
         searched = np.zeros((1, 1), np.int64)
@@ -112,7 +106,9 @@ def nearest_neighbours(
             cell_of[places] = (read(places) @ centres.T).argmax(axis=1)
             yield 0.1 * begin / count
         searched = np.argsort(-(centres @ centres.T), axis=1, kind="stable")[:, :CELLS_SEARCHED]
-    members = _by_cell(cell_of, cells)
+    order = np.argsort(cell_of, kind="stable")
+    bounds = np.searchsorted(cell_of[order], np.arange(cells + 1))
+    members = [order[begin:end] for begin, end in itertools.pairwise(bounds.tolist())]
     near, sims = np.empty((count, k), np.int64), np.empty((count, k), np.float32)
     done = 0
     for cell in range(cells):
@@ -126,12 +122,6 @@ def nearest_neighbours(
             done += len(rows)
             yield 0.1 + 0.9 * done / count
     return near, sims
-
-
-def _by_cell(cell_of: Places, cells: int) -> list[Places]:
-    order = np.argsort(cell_of, kind="stable")
-    bounds = np.searchsorted(cell_of[order], np.arange(cells + 1))
-    return [order[begin:end] for begin, end in itertools.pairwise(bounds.tolist())]
 
 
 def _nearest(found: Floats, rows: Places, candidates: Places, k: int) -> tuple[Places, Floats]:
@@ -226,16 +216,3 @@ def place_by_neighbours(sims: Floats, positions: Floats, chance: np.random.Gener
     middle = (weights[:, None] * positions).sum(axis=0) / weights.sum()
     placed: Floats = (middle + chance.normal(0, 2e-3, 2)).astype(np.float32)
     return placed
-
-
-def trustworthiness(near: Places, positions: Floats, k: int) -> float:
-    """The share of neighbours in the layout that are neighbours of the vectors, from 0 to 1, as Venna and Kaski (2001)
-    define it: each false one counts by its rank. near: all others of each point by their vectors, the nearest first."""
-    count = len(positions)
-    ranks = np.empty((count, count), np.int64)
-    np.put_along_axis(ranks, near, np.arange(1, count)[None, :], axis=1)
-    square = ((positions[:, None, :] - positions[None, :, :]) ** 2).sum(axis=2)
-    np.fill_diagonal(square, np.inf)
-    shown = np.argpartition(square, k - 1, axis=1)[:, :k]
-    excess = np.maximum(np.take_along_axis(ranks, shown, axis=1) - k, 0).sum()
-    return float(1.0 - excess * 2.0 / (count * k * (2 * count - 3 * k - 1)))

@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core.similarity.thresholds import Thresholds
 from mnemo_store.records import NodeEdge
 
 ABSORBED_PART_MIN = 2  # members of the part of a node, where single pairs are absorbed
@@ -29,17 +28,15 @@ Totals = NDArray[np.float64]
 
 
 class NearNode(NamedTuple):
-    """A node, and the cosine of its centroid to a vector."""
+    """A node, and the cosine of its centroid to a vector, or the mean of those of its members."""
 
     id: str
     similarity: float
 
 
 class NodeCentroids:
-    """The sum of the members' vectors of each node. A centroid is their mean, which has the direction of the sum.
-
-    Sums of half floats are exact in double precision: they do not depend on the order in which the members came.
-    """
+    """The sum of the members' vectors of each node. A centroid is their mean, which has the direction of the sum. Sums
+    of half floats are exact in double precision: they do not depend on the order in which the members came."""
 
     def __init__(self) -> None:
         self._ids: list[str] = []
@@ -64,7 +61,12 @@ class NodeCentroids:
         if row is None:
             row = self._rows[node] = len(self._ids)
             self._ids.append(node)
-            self._make_room(row, len(total))
+            if row == len(self._lengths):  # there is no room for more
+                rows = max(_ROWS_FIRST, 2 * row)
+                sums, lengths = np.zeros((rows, len(total))), np.zeros(rows)
+                if row:
+                    sums[:row], lengths[:row] = self._sums[:row], self._lengths[:row]
+                self._sums, self._lengths = sums, lengths
         self._sums[row] = total
         self._lengths[row] = np.linalg.norm(self._sums[row])
 
@@ -100,6 +102,14 @@ class NodeCentroids:
         found = [each for each in found if each.id not in exclude]
         return sorted(found, key=lambda each: (-each.similarity, each.id))[:limit]
 
+    def nearest_on_average(self, vector: Vector, members: Mapping[str, int], exclude: str) -> NearNode | None:
+        """The node whose members, of unit length as the vector, have the highest mean cosine to it; of equal ones the
+        first id. members: their number in each node."""
+        counts = np.array([members[node] for node in self._ids])
+        means = (self._sums[: len(counts)] @ vector.astype(np.float64) / counts).round(COSINE_DIGITS).tolist()
+        found = [NearNode(*each) for each in zip(self._ids, means, strict=True) if each[0] != exclude]
+        return min(found, key=lambda each: (-each.similarity, each.id), default=None)
+
     def similarity(self, node: str, vector: Vector) -> float:
         """The cosine of a node's centroid to a vector. Raises KeyError."""
         row = self._rows[node]
@@ -111,15 +121,6 @@ class NodeCentroids:
         lengths = self._lengths[rows] * np.linalg.norm(vector)
         products: Totals = self._sums[rows] @ vector.astype(np.float64)
         return np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0).round(COSINE_DIGITS)
-
-    def _make_room(self, row: int, dimensions: int) -> None:
-        if row < len(self._lengths):
-            return
-        rows = max(_ROWS_FIRST, 2 * row)
-        sums, lengths = np.zeros((rows, dimensions)), np.zeros(rows)
-        if row:
-            sums[:row], lengths[:row] = self._sums[:row], self._lengths[:row]
-        self._sums, self._lengths = sums, lengths
 
 
 def cluster(totals: Sequence[Vector], threshold: float) -> list[list[int]]:
@@ -142,10 +143,8 @@ def cluster(totals: Sequence[Vector], threshold: float) -> list[list[int]]:
 
 
 def split(vectors: Sequence[Vector], threshold: float, least: int = 1) -> list[list[int]]:
-    """The parts of a node's members, the largest first; none where it stays whole. [T8]
-
-    What is in a part of fewer than `least` members goes to the nearest other part.
-    """
+    """The parts of a node's members, the largest first; none where it stays whole. [T8] What is in a part of fewer than
+    `least` members goes to the nearest other part."""
     groups = cluster(vectors, threshold)
     parts = [group for group in groups if len(group) >= least]
     if len(parts) < 2:
@@ -160,12 +159,6 @@ def split(vectors: Sequence[Vector], threshold: float, least: int = 1) -> list[l
             assert near is not None
             parts[int(near.id)].append(place)
     return sorted(parts, key=len, reverse=True)
-
-
-def absorb_cosine(thresholds: Thresholds) -> float:
-    """The cosine from which a node takes in a pair that is alone in its own: halfway between what takes a small leaf
-    into another (10.1), and a pair into a node. Not of T."""
-    return (thresholds.topic_absorb + thresholds.node_join) / 2
 
 
 def is_split_due(members: int, tried: int) -> bool:
@@ -185,9 +178,7 @@ def co_occurring_pairs(nodes: Iterable[str]) -> list[tuple[str, str]]:
 
 def pair_vector(windows: Vector) -> NDArray[np.float16]:
     """The one vector of a text by the vectors of its windows, shape (windows, dimensions): their mean, of unit length.
-
-    Half floats, whose sums are exact: see NodeCentroids.
-    """
+    Half floats, whose sums are exact: see NodeCentroids."""
     mean: Totals = windows.astype(np.float64).sum(axis=0)
     length = np.linalg.norm(mean)
     return (mean / length if length and len(windows) > 1 else mean).astype(np.float16)
@@ -199,11 +190,8 @@ def edge_key(edge: NodeEdge) -> tuple[str, str, str]:
 
 
 def moved_edges(edges: Iterable[NodeEdge], into: Mapping[str, str]) -> list[NodeEdge]:
-    """The edges of merged nodes as they are afterwards. into: the node that each merged one is part of now.
-
-    `co_occurs` keeps its canonical order, and where two become one their weights are added up. Edges within one node
-    are gone.
-    """
+    """The edges of merged nodes as they are afterwards. into: the node that each merged one is part of now. `co_occurs`
+    keeps its canonical order, and where two become one their weights are added up. Edges within one node are gone."""
     found: dict[tuple[str, str, str], NodeEdge] = {}
     for edge in edges:
         source, target = into.get(edge.source, edge.source), into.get(edge.target, edge.target)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from mnemo_core.ingest.mutations import has_expired, new_version
 from mnemo_core.ingest.trust import OWNER, lowest_trust
+from mnemo_core.text.languages import sentences
 from mnemo_core.text.secrets import SENSITIVE_TAG
-from mnemo_core.text.segmentation import sentences
 from mnemo_store.records import (
     LAYERS,
     SUMMARY_SOURCE,

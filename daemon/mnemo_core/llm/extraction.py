@@ -19,15 +19,14 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from mnemo_core.llm.grounding import rejection_of
+from mnemo_core.llm.faithfulness import rejection_of
 from mnemo_core.llm.tasks import LlmTask, Probe, TaskInputs
-from mnemo_core.text.segmentation import line_spans, sentences
+from mnemo_core.text.languages import line_spans, sentences
 from mnemo_core.text.syntax import clauses, english
 from mnemo_core.text.syntax.english import qualifiers
 from mnemo_core.text.syntax.statements import (
     OBJECT_WORDS_MAX,
     SENTENCE_CHARS_MAX,
-    Statement,
     Triple,
     extract_statements,
     extract_triple,
@@ -55,7 +54,10 @@ def read_source(source: str) -> list[SourceSentence]:
             continue
         words = tuple(clauses.without_connector(clauses.words_of(sentence, 0)))
         person = next(iter(people), "") if len(people) == 1 else ""
-        people |= dict.fromkeys(_people(words))
+        for word in words:
+            name = word.bare.removesuffix("'s")
+            if word.raw[:1].isupper() and name in english.GIVEN_NAMES:
+                people[name] = None
         found.append(SourceSentence(words, qualifiers(sentence), person if len(people) == 1 else ""))
     return found
 
@@ -86,7 +88,8 @@ def _wordings(sentence: SourceSentence) -> Iterator[list[str]]:
             return
         bare[0] = sentence.person + _PERSON_PRONOUNS[bare[0]]
     main = clauses.find_main_clause(words)
-    ends = [at for at in range(1, len(words)) if _ends_clause(words, at)]
+    # before which words a clause may end
+    ends = [at for at in range(1, len(words)) if bare[at] in _CONJUNCTIONS or words[at - 1].raw.endswith((",", ";"))]
     yield bare
     yield from (bare[:end] for end in ends)
     if main is None or not main.subject_end:
@@ -97,19 +100,6 @@ def _wordings(sentence: SourceSentence) -> Iterator[list[str]]:
             begin = start + (bare[start] in _CONJUNCTIONS)
             end = next((at for at in ends if at > begin), len(words))
             yield [*subject, *bare[begin:end]]
-
-
-def _ends_clause(words: Sequence[clauses.SentenceWord], at: int) -> bool:
-    """Return whether a clause may end before a word."""
-    return words[at].bare in _CONJUNCTIONS or words[at - 1].raw.endswith((",", ";"))
-
-
-def _people(words: Sequence[clauses.SentenceWord]) -> Iterator[str]:
-    """The first names in a sentence, in small letters."""
-    for word in words:
-        bare = word.bare.removesuffix("'s")
-        if word.raw[:1].isupper() and bare in english.GIVEN_NAMES:
-            yield bare
 
 
 STATEMENT_CHARACTERS = 240  # [E3]
@@ -140,7 +130,12 @@ def validate_statements(answer: StatementList, inputs: TaskInputs) -> str:
 def quote_statements(inputs: TaskInputs) -> StatementList:
     """The sentences of the sources that stand alone, by rules; what a rule reworded only if it is supported."""
     source = _read(inputs)
-    found = dict.fromkeys(each.text for each in _by_rules(inputs) if len(each.text) <= STATEMENT_CHARACTERS)
+    found = dict.fromkeys(
+        each.text
+        for number, text in enumerate(inputs.sources)
+        for each in extract_statements(text, _speaker(inputs, number))
+        if len(each.text) <= STATEMENT_CHARACTERS
+    )
     return StatementList(tuple(each for each in found if not _rejection(each, inputs, source))[:STATEMENTS_MAX])
 
 
@@ -152,14 +147,6 @@ def is_taken_by_rules(inputs: TaskInputs) -> bool:
             if source[start:end].strip() and not any(start <= each < end for each in starts):
                 return False
     return True
-
-
-def _by_rules(inputs: TaskInputs) -> list[Statement]:
-    return [
-        each
-        for number, source in enumerate(inputs.sources)
-        for each in extract_statements(source, _speaker(inputs, number))
-    ]
 
 
 def _speaker(inputs: TaskInputs, number: int) -> str:
@@ -187,13 +174,8 @@ EXTRACT = LlmTask(
         "List the facts that the source states, each as one short sentence in the words of the source. Write the name "
         "of a person instead of he or she. Keep not, never, maybe and if. Leave out questions, greetings and requests."
     ),
-    answer=StatementList,
-    validate=validate_statements,
-    fallback=quote_statements,
-    usable_parts=usable_statements,
-    is_clear=is_taken_by_rules,
-    max_tokens=240,
-    deadline_s=60.0,
+    answer=StatementList, validate=validate_statements, fallback=quote_statements, usable_parts=usable_statements,
+    is_clear=is_taken_by_rules, max_tokens=240, deadline_s=60.0,
     probes=(
         _probe("Anna lives in Lisbon. She works at a bank.", "Anna works at a bank"),
         _probe("Ben bought a red bicycle. He rides it to work.", "Ben bought a red bicycle"),
@@ -201,7 +183,7 @@ EXTRACT = LlmTask(
         _probe("Tom does not eat meat. He likes fish.", "Tom does not eat meat", "Tom likes fish"),
         _probe("The museum opens at nine. Laura is the director. She studied in Rome.", "Laura studied in Rome"),
     ),
-)
+)  # fmt: skip
 
 FIELD_CHARACTERS = 120  # of what a model writes; the fact graph takes 512 [G45]
 
@@ -221,11 +203,8 @@ class TripleAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def validate_triple(answer: TripleAnswer, inputs: TaskInputs) -> str:
-    """Return why a triple is rejected; "" if the statement supports it.
-
-    Its words are those of the statement from the beginning to the end, in their order, but for articles, forms of a
-    verb, and what stands behind a comma.
-    """
+    """Return why a triple is rejected; "" if the statement supports it. Its words are those of the statement from the
+    beginning to the end, in their order, but for articles, forms of a verb, and what stands behind a comma."""
     statement = inputs.sources[0]
     if answer.triple is None:
         return ""
@@ -282,11 +261,7 @@ FACT_EXTRACT = LlmTask(
         "preposition, and the rest. Example: Eva works at the station. Subject Eva, predicate works at, object the "
         "station."
     ),
-    answer=TripleAnswer,
-    validate=validate_triple,
-    fallback=read_triple,
-    is_clear=is_plain,
-    max_tokens=150,
+    answer=TripleAnswer, validate=validate_triple, fallback=read_triple, is_clear=is_plain, max_tokens=150,
     probes=(
         _triple_probe("Anna likes tea.", "Anna", "likes", "tea"),
         _triple_probe("Maria lives in Porto.", "Maria", "lives in", "Porto"),
@@ -294,4 +269,4 @@ FACT_EXTRACT = LlmTask(
         _triple_probe("Tom repaired the old clock.", "Tom", "repaired", "the old clock"),
         _triple_probe("Laura is the director of the museum.", "Laura", "is", "the director of the museum"),
     ),
-)
+)  # fmt: skip

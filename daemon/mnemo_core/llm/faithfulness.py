@@ -1,26 +1,158 @@
-"""Verification that a text says what its sources say, and nothing else, clause by clause. SPEC 12.3
+"""Verification that a text rests on its sources and says what they say, and nothing else. SPEC 12.3
 
-`grounding` looks at each specific alone: that Anna has 4 cats and Bob 3 passes there if the sources have it the other
-way round. Here a clause is compared with the clauses of the sources that share its words. It must take its words from
-one place of one source, its numbers, dates and identifiers from a clause about the same, name its names in their order,
-and be negated or hedged as its source is. Like the guard, this errs towards rejection: a rewording that no rule knows
-costs the answer, and a sentence that stands in the sources as it is always passes.
+A grounded text has only specifics of its sources, each looked at alone: that Anna has 4 cats and Bob 3 is grounded if
+the sources have it the other way round. A faithful one is compared clause by clause: a clause is compared with the
+clauses of the sources that share its words. It must take its words from one place of one source, its numbers, dates and
+identifiers from a clause about the same, name its names in their order, and be negated or hedged as its source is. Like
+the guard, this errs towards rejection: a rewording that no rule knows costs the answer, and a sentence that stands in
+the sources as it is always passes.
+
+The specifics of a text are its numbers (with their units), dates, identifiers and names, in the canonical form in which
+the guard compares texts, so that `three` supports `3` and `5 January 2026` supports `2026-01-05`. A name is a word with
+a capital, also at the start of a sentence, and in scripts without capitals every word. A rewording that no rule knows
+counts as a specific of its own: that costs the answer, where the other mistake would put an invention into the store.
 """
 
+import itertools
 import operator
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
-from mnemo_core.llm.grounding import Specific, broader_specifics, find_names, find_values, single_spaced
 from mnemo_core.text import lexicon
-from mnemo_core.text.canonical import canonical_form
-from mnemo_core.text.languages import EMPTY_WORDS
+from mnemo_core.text.canonical import CanonicalForm, canonical_form
+from mnemo_core.text.dates.date_words import MONTHS
+from mnemo_core.text.languages import EMPTY_WORDS, STEM_LETTERS, WORD, sentences
 from mnemo_core.text.lazy_patterns import lazy_pattern
-from mnemo_core.text.segmentation import sentences
-from mnemo_core.text.tokens import NEGATIONS, OPERATORS, OPPOSITES
+from mnemo_core.text.tokens import NEGATIONS, OPERATORS, OPPOSITES, normalize_notation
 
-STEM_LETTERS = 4  # two words that begin with the same letters are taken for forms of one
+SpecificKind = Literal["number", "date", "identifier", "name"]
+_DATE = lazy_pattern(r"(?:[0-9]+|-)-(?P<month>[0-9]{2})(?![0-9])")  # as a token: 2023-05-08, 2023-05, --05-08, --05
+_KINDS = (*get_args(SpecificKind), "word")  # a word is none of the specifics, but some tasks want all in the sources
+_UNSUPPORTED = "is in none of the sources"
+_LOST = "of a source is lost"
+
+
+class Specific(NamedTuple):
+    """A value that a text cannot know unless a source has it."""
+
+    kind: SpecificKind
+    value: str
+
+
+def unsupported_specific(text: str, sources: Sequence[str]) -> Specific | None:
+    """Return the first specific of a text that stands in none of the sources; None if they support all of them."""
+    return _unsupported(text, _Support.of(sources)) if find_specifics(text) else None
+
+
+def rejection_of(text: str, sources: Sequence[str]) -> str:
+    """Return why a text must not be used, in words for a log; "" if the sources support all of it."""
+    found = unsupported_specific(text, sources)
+    return f"the {found.kind} {found.value!r} {_UNSUPPORTED}" if found else ""
+
+
+def loss_of(sources: Sequence[str], text: str) -> str:
+    """Return what would be lost if a text replaced its sources, in words for a log; "" if it has all specifics."""
+    support = _Support.of([text])
+    for source in sources:
+        if found := _unsupported(source, support):
+            return f"the {found.kind} {found.value!r} {_LOST}"
+    return ""
+
+
+def rejection_kind(reason: str) -> str:
+    """Return the kind of a rejection without the words of the texts: `unsupported name`, `lost number` or `other`."""
+    kind = reason.removeprefix("the ").partition(" ")[0]
+    if kind in _KINDS:
+        if reason.endswith(_UNSUPPORTED):
+            return f"unsupported {kind}"
+        if reason.endswith(_LOST):
+            return f"lost {kind}"
+    return "other"
+
+
+class _Support(NamedTuple):
+    """The sources, as a text is looked up in them."""
+
+    sentences: frozenset[str]  # with single spaces
+    values: frozenset[Specific]
+    words: frozenset[str]
+
+    @classmethod
+    def of(cls, sources: Sequence[str]) -> "_Support":
+        # A part may have its own language.
+        parts = dict.fromkeys(part for source in sources for part in (source.strip(), *sentences(source)))
+        known, words = set[Specific](), set[str]()
+        for part in parts:
+            values = find_values(canonical_form(part))
+            known.update(values)
+            words.update(_without_months((word.casefold() for word in _words(part)), values))
+        known |= {broader for value in known for broader in broader_specifics(value)}
+        return cls(frozenset(map(single_spaced, parts)), frozenset(known), frozenset(words))
+
+
+def _unsupported(text: str, support: _Support) -> Specific | None:
+    """The first specific without support in a text, outside sentences that are quoted as they are."""
+    rest = [sentence for sentence in sentences(text) if single_spaced(sentence) not in support.sentences]
+    for specific in find_specifics("\n".join(rest)):
+        if specific.value not in support.words if specific.kind == "name" else specific not in support.values:
+            return specific
+    return None
+
+
+def single_spaced(text: str) -> str:
+    """The text with one space for any white space."""
+    return " ".join(text.split())
+
+
+def find_specifics(text: str, form: CanonicalForm | None = None) -> list[Specific]:
+    """The specifics of a text; its names last. form: the canonical form of the text, where it is known."""
+    values = find_values(form or canonical_form(text))
+    return [*values, *(Specific("name", word) for word in _without_months(find_names(text), values))]
+
+
+def find_values(form: CanonicalForm) -> list[Specific]:
+    """The specifics of a text that are no names."""
+    found: list[Specific] = []
+    for token, after in itertools.zip_longest(form.tokens, form.tokens[1:]):
+        if token.kind == "number" and after is not None and after.kind == "unit":
+            found.append(Specific("number", f"{token.value} {after.value}"))
+        elif token.kind in ("number", "date", "identifier"):
+            found.append(Specific(token.kind, token.value))
+    return found
+
+
+def _without_months(words: Iterable[str], values: Iterable[Specific]) -> Iterable[str]:
+    """The words that are not months of the dates among the values: these are a part of the date, and name nobody."""
+    dates = (_DATE.match(value.value) for value in values if value.kind == "date")
+    months = {int(date["month"]) for date in dates if date}
+    return (word for word in words if MONTHS.get(word) not in months)
+
+
+def find_names(text: str) -> Iterable[str]:
+    """The words that may be names, in small letters."""
+    for word in _words(text):
+        has_capital = word != word.lower()
+        is_caseless = word.isalpha() and word.lower() == word.upper()
+        if (has_capital or is_caseless) and (small := word.casefold()) not in EMPTY_WORDS:
+            yield small
+
+
+def _words(text: str) -> Sequence[str]:
+    return WORD.findall(normalize_notation(text))
+
+
+def broader_specifics(specific: Specific) -> Iterable[Specific]:
+    """The less exact specifics that a specific supports: of a day its month and year, of an amount the number."""
+    if specific.kind == "number" and " " in specific.value:
+        yield Specific("number", specific.value.partition(" ")[0])
+    elif specific.kind == "date" and (parts := specific.value.split("-"))[0].isdecimal():
+        yield Specific("number", parts[0])
+        yield Specific("date", "-".join(parts[:2]))
+        yield Specific("date", "--" + "-".join(parts[1:]))
+        yield from (Specific("date", f"--{month}") for month in parts[1:2])
+
+
 CLAUSES_MAX = 1000  # of all sources together, since each clause is compared with all that share a word
 _CONJUNCTIONS = "|".join(sorted(lexicon.words("clauses", "conjunctions")))
 _CLAUSE_END = lazy_pattern(rf"[,;:](?=\s)|[，；：、—–]|\s(?:{_CONJUNCTIONS})(?=\s)")
@@ -182,7 +314,7 @@ def _distortion(clause: ComparedClause, known: _Sources) -> str:
             return f"no passage has all of {sorted(said)}"
     shared = Counter(at for word in _compared(clause) for at in known.clauses_with.get(word, ()))
     if not shared:
-        return ""  # without a content word, only its values say anything: `grounding` looks at them
+        return ""  # without a content word, only its values say anything, and those are grounded
     most = max(shared.values())
     closest = [known.clauses[at] for at, count in shared.items() if count == most]
     if all(each.operators != clause.operators for each in closest):
@@ -192,7 +324,8 @@ def _distortion(clause: ComparedClause, known: _Sources) -> str:
     near = [(count, known.clauses[at]) for at, count in shared.items()]
     for value in sorted(clause.values):
         own = max((count for count, each in near if value in each.values), default=0)
-        if own < max((count for count, each in near if _has_another(each, value)), default=1):
+        others = (n for n, each in near if value not in each.values and any(v.kind == value.kind for v in each.values))
+        if own < max(others, default=1):
             return f"the {value.kind} {value.value!r} belongs to something else"
     for word in sorted(clause.opposites):
         own = max((count - 1 for count, each in near if word in each.opposites), default=0)
@@ -200,19 +333,10 @@ def _distortion(clause: ComparedClause, known: _Sources) -> str:
             return f"{word!r} stands for its opposite"
     for name in sorted(clause.names):
         own = max((count - 1 for count, each in near if name in each.words), default=0)
-        if own < max((count for count, each in near if _names_another(each, name, clause)), default=0):
+        others = (n for n, each in near if name not in each.words and each.names.difference(clause.words))
+        if own < max(others, default=0):
             return f"{name!r} stands for another name"
     return ""
-
-
-def _names_another(source: ComparedClause, name: str, clause: ComparedClause) -> bool:
-    """Return whether a clause of the sources has another name in the place of this one."""
-    return name not in source.words and bool(source.names.difference(clause.words))
-
-
-def _has_another(clause: ComparedClause, value: Specific) -> bool:
-    """Return whether a clause has another value of the same kind in the place of this one."""
-    return value not in clause.values and any(each.kind == value.kind for each in clause.values)
 
 
 def _has_opposite(clause: ComparedClause, word: str) -> bool:

@@ -33,10 +33,8 @@ def grammar_of(answer: type[Any]) -> str:
 
 
 def _rule(kind: inspect.Type, where: str, items: list[str]) -> str:
-    """The right side of a rule for a type; appends to items a rule for each list in it.
-
-    An item is a rule of its own, since llama.cpp writes out every repetition, and crashes on one of long strings.
-    """
+    """The right side of a rule for a type; appends to items a rule for each list in it. An item is a rule of its own,
+    since llama.cpp writes out every repetition, and crashes on one of long strings."""
     match kind:
         case inspect.StructType():
             return _object(kind, where, items)

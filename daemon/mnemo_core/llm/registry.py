@@ -1,17 +1,14 @@
 """The registered language-model tasks. A task that is not in this table is never asked."""
 
+from mnemo_core.llm.audit import AUDIT
 from mnemo_core.llm.extraction import EXTRACT, FACT_EXTRACT
-from mnemo_core.llm.judging.audit import AUDIT
-from mnemo_core.llm.judging.reconcile import RECONCILE
-from mnemo_core.llm.judging.triage import GATE, JUDGE_IMPORTANCE, TRIAGE
-from mnemo_core.llm.questions.expand import EXPAND
-from mnemo_core.llm.questions.question_answer import ANSWER
-from mnemo_core.llm.questions.rerank import RERANK
+from mnemo_core.llm.merge import DISTILL, INSERT_MERGE, MERGE
+from mnemo_core.llm.question_answer import ANSWER
+from mnemo_core.llm.recall_tasks import EXPAND, RERANK
+from mnemo_core.llm.reconcile import RECONCILE
+from mnemo_core.llm.summarize import CONDENSE, NAMING, RESUME_COMPRESS, SUMMARIZE
 from mnemo_core.llm.tasks import AnyTask
-from mnemo_core.llm.writing.distill import DISTILL
-from mnemo_core.llm.writing.merge import INSERT_MERGE, MERGE
-from mnemo_core.llm.writing.naming import NAMING
-from mnemo_core.llm.writing.summarize import CONDENSE, RESUME_COMPRESS, SUMMARIZE
+from mnemo_core.llm.triage import GATE, JUDGE_IMPORTANCE, TRIAGE
 
 TASKS: tuple[AnyTask, ...] = (
     ANSWER,

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from mnemo_core.text.languages import EMPTY_WORDS
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.query_features import analyze_query, asks_for_past
-from mnemo_core.text.statement_reading import StatementWords, matched, read_statement, stem
+from mnemo_core.text.statement_reading import NO_NAMES, StatementWords, matched, read_statement, stem
 
 READ_CHARACTERS: Final = 1000  # of the question and of each text
 HITS_MAX: Final = 8  # that are compared with the first
@@ -28,6 +28,7 @@ _KINDS = ("number", "date", "unit", "identifier")
 _SIGNS = ("negated", "unsure", "past", "now")
 _EMPTY_STEMS: Final = frozenset(map(stem, EMPTY_WORDS))
 _OTHER_KIN = "other kin"
+_NAMING: Final = frozenset({"name", "named", "called", "heißt", "heisst"})  # words of a question for a name
 _OTHER_ATTRIBUTE = "other attribute"
 # "What is Otto's address?" is not answered by "Otto's phone number is …".
 _ASKED_ATTRIBUTE = lazy_pattern(
@@ -189,13 +190,19 @@ def _of_values(
 
 def _of_persons(asked: StatementWords, text: StatementWords, quote: StatementWords) -> dict[str, float]:
     asks_own, says_own = asked.person == "first", quote.person == "first"
+    # "What is my husband's name?" is not answered by "My name is Hannah".
+    lacks_relative = not _NAMING.isdisjoint(asked.plain) and asked.kin.isdisjoint(text.kin)
+    is_of_others = bool(text.kin_first) and asked.kin.isdisjoint(text.kin)
+    # Nor is it by "Priya's husband is Arjun".
+    of_named = bool(text.owners - asked.owners - NO_NAMES) and not text.person
+    is_of_others |= asks_own and of_named and asked.kin <= text.kin
     return {
         "own in quote": float(says_own),
         "own in both": float(asks_own and says_own),
         "own and named": float(asks_own and not quote.person and bool(quote.names)),
         "kin": float(bool(asked.kin)),
         "kin in text": float(bool(asked.kin & text.kin)),
-        _OTHER_KIN: float(bool(asked.kin and text.kin_first) and asked.kin.isdisjoint(text.kin)),
+        _OTHER_KIN: float(bool(asked.kin) and (lacks_relative or is_of_others)),
         "owner": float(bool(asked.owners)),
         "owner in text": float(bool(asked.owners) and any(matched(each, text.content) for each in asked.owners)),
     }
@@ -218,5 +225,7 @@ def _is_other_attribute(question: str, hit: AnswerCandidate) -> bool:
         return True
     if (attribute := _ASKED_ATTRIBUTE.match(question)) is None:
         return False
+    if attribute[1].lower() in _NAMING and not asked.kin.isdisjoint(said.kin):
+        return False  # "My husband is called Joel" states no husband, but his name
     known = read_statement(stated[1]).content
     return not any(matched(word, known) for word in read_statement(attribute[1]).content)

@@ -32,7 +32,9 @@ COMPARED_CHARS_MAX = 120_000  # of all pairs of near answers together: beyond it
 REPLACED_STATES = ("superseded", "compressed")  # of what is found only where a request asks for it
 CHAIN_MAX = 32  # values of one thing that are followed from one to the next
 LIKELY_PLACES_MAX = 5  # that a value which perhaps replaced another one moves up, to stand before it. SPEC 5.8
-LIKELY_SHARE_MIN = 0.05  # of the score of the other one: what is told of another attribute scores less [measured]
+LIKELY_SIM_MIN = 0.55  # cosine of the two, where both have vectors: less alike, they are about other things [measured]
+LIKELY_SHARE_MIN = 0.02  # of the score of the other one
+OWN_SHARE_MIN = 0.1  # of the score of another value: what is about something else scores less
 REWORDED_VALUES_MAX = 400  # a longer text is a near copy only where the other contains all of it
 
 Windows = NDArray[np.float32]
@@ -102,10 +104,8 @@ class SelectedMemory(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """The answers in order. dropped: by number, why a candidate that was considered is not among them.
-
-    tokens_needed: where nothing fits the budget whole, the tokens of the smallest (the best is answered cut); else 0.
-    """
+    """The answers in order. dropped: by number, why a candidate that was considered is not among them. tokens_needed:
+    where nothing fits the budget whole, the tokens of the smallest (the best is answered cut); else 0."""
 
     chosen: list[SelectedMemory]
     tokens: int
@@ -276,7 +276,8 @@ class _CandidateSequence:
             return
         place = self._places[number]
         least = self._scores.get(number, 0.0) * LIKELY_SHARE_MIN
-        newer = [each for each in self._source.perhaps_newer(number) if self._scores.get(each, 0.0) >= least]
+        newer = [each for each in self._source.perhaps_newer(number)
+                 if self._scores.get(each, 0.0) >= least and self._are_alike(number, each)]  # fmt: skip
         for each in newer:
             if each not in self._seen and self._places.get(each, place + 1) <= place + LIKELY_PLACES_MAX:
                 current, _ = self._family(each)
@@ -284,6 +285,11 @@ class _CandidateSequence:
                     yield entry
         if not self._seen.isdisjoint(newer):
             self._perhaps_earlier.add(number)
+
+    def _are_alike(self, one: int, other: int) -> bool:
+        """Return whether two candidates are near enough to speak of one thing; also where one has no vector."""
+        ones, others = self._source.windows(one), self._source.windows(other)
+        return ones is None or others is None or float((ones @ others.T).max()) >= LIKELY_SIM_MIN
 
     def _admitted(self, number: int, through: int, was: bool = False, is_found: bool = False) -> SelectedMemory | None:
         """The candidate as an answer; None where it is left out. is_found: the ones before it came only because it was
@@ -324,7 +330,10 @@ class _CandidateSequence:
             known = [each for each in known if self._event_at(each) <= as_of] or [number]
         updated = {older for each in known for older in self._source.older(each)}
         last = [each for each in known if each not in updated] or known
-        current = max(last, key=lambda each: (self._event_at(each), each))
+        # An older memory that said two things is replaced by two others: the one that bears on the question counts.
+        least = max(self._scores.get(each, 0.0) for each in last) * OWN_SHARE_MIN
+        bearing = [each for each in last if self._scores.get(each, 0.0) >= least]
+        current = max(bearing, key=lambda each: (self._event_at(each), each))
         return current, [each for each in self._reached(current, self._source.older) if each in self._places]
 
     def _reached(self, number: int, step: Callable[[int], Sequence[int]]) -> list[int]:
@@ -465,10 +474,8 @@ def _page(queue: _Queue, size: int, budget: int | None, dropped: dict[int, str])
 def _fitting(
     entries: Iterable[SelectedMemory], size: int, budget: int | None
 ) -> tuple[list[SelectedMemory], list[SelectedMemory]]:
-    """Split the entries into those that fit, at most `size`, and those passed over on the way. [L22]
-
-    Those of the share of others wait once it is full, and get what is left behind the last of the person's.
-    """
+    """Split the entries into those that fit, at most `size`, and those passed over on the way. [L22] Those of the share
+    of others wait once it is full, and get what is left behind the last of the person's."""
     taken: dict[int, SelectedMemory] = {}
     passed: list[SelectedMemory] = []
     waiting: list[tuple[int, SelectedMemory]] = []

@@ -1,16 +1,26 @@
-"""Placement of memories in or outside the time that a question names, from their columns. SPEC 7.5a
+"""Memories in or outside the time that a question names, and the agenda of a time. SPEC 7.5a, 11
 
 A memory is inside where its event time is, or where a time is that its text names ("On 3 December I have the driving
 test"): one that is about as long as the interval, since the year that a text names holds every day of it.
+
+The agenda has the memories that answer a question for a time and for nothing else. "What do I have tomorrow?" has no
+word by which an answer could be ranked. Every memory answers it that names the time, or a weekday of the time on which
+something takes place. A plan that a later memory about the same thing cancels or moves is left out; a memory that only
+says that something is cancelled is returned separately.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.text.dates.date_words import MONTH_NUMBERS, WEEKDAY_NUMBERS
+from mnemo_core.text.dates.local_days import DAY_MS, Zone
+from mnemo_core.text.dates.time_mentions import NamedTimes, named_times
+from mnemo_core.text.statement_reading import StatementWords, matched, read_statement, stem
+
 NAMED_LENGTH_MAX = 1.5  # of a time that a text names, in lengths of the interval; a day is never too long [measured]
-DAY_MS = 86_400_000
 WORDS_MIN = 5  # a shorter text says too little to stand for a day
 BONUS = 6.0  # on the log-odds for being inside; 1 to 3 were too little and 12 too much on LoCoMo [measured]
 FEW_WEIGHT = 0.75  # of the logarithm of MANY to the number of memories inside: of few, each is the likelier one
@@ -40,8 +50,8 @@ class TimeColumns(NamedTuple):
 
 
 class TimePlacement(NamedTuple):
-    """The place of each memory: whether it is inside, by its text alone or not, when it happened as the order of time
-    has it, and whether it stands behind the others there."""
+    """The place of each memory: whether it is inside, by a time in its text alone or not, when it happened as the
+    order of time has it, and whether it comes after the others there."""
 
     is_inside: Bools
     is_by_text: Bools
@@ -67,10 +77,10 @@ def place_in_time(
     takes_place = ((columns.weekdays & weekdays) != 0) & (columns.event_at < high)
     is_inside = happened | told | named | takes_place
     has_told = columns.told_until > columns.told_from
-    is_by_text = is_inside & ~happened
+    is_by_text = (told | named) & ~happened
     is_about_other = happened & has_told & ~told  # said then, about another time
     at = np.where(told, np.maximum(columns.told_from, low), columns.event_at)
-    at = np.where(is_by_text & ~told, np.maximum(np.where(named, columns.named_from, low), low), at)
+    at = np.where(is_inside & ~happened & ~told, np.maximum(np.where(named, columns.named_from, low), low), at)
     at = np.where(happened & told, np.where(columns.event_at > at, columns.event_at, at), at)
     is_behind = columns.is_aside | (words < WORDS_MIN) | (is_about_other & ~named) | ~(columns.is_event | told | named)
     is_behind &= ~takes_place
@@ -124,3 +134,110 @@ def with_bonus(scores: Floats, is_inside: Bools, count: int) -> Floats:
     bonus = BONUS + FEW_WEIGHT * np.log(MANY / min(max(count, 1), MANY))
     raised: Floats = (odds + bonus * is_inside).astype(np.float32)
     return raised
+
+
+ITEMS_MAX = 8
+MOVING_SIGNS = frozenset({"moved", "instead", "corrected"})
+ENDING_SIGNS = frozenset({"ended", "negated"})
+TIED_SIGNS = frozenset({"now", "fresh"})  # of a text that perhaps replaces the other: "is at 6 from now on"
+REMINDERS = frozenset({"forget", "remember", "remind", "vergiss", "vergesst", "vergessen", "denk"})
+_NO_SUBJECT = frozenset(map(stem, (*MONTH_NUMBERS, *WEEKDAY_NUMBERS, *(f"{day}s" for day in WEEKDAY_NUMBERS)))) | {
+    "appointment", "termin", "tomorrow", "morgen", "tonight", "time", "uhr", "hour", "week", "woche",
+}  # fmt: skip
+
+
+class AgendaTime(NamedTuple):
+    """The time that is asked for: from `begin` to before `until` (ms). weekdays: those of one that does not lie in the
+    past, a bit each, from Monday. text: the time in words."""
+
+    begin: int
+    until: int
+    weekdays: int
+    text: str = ""
+
+
+class DatedText(NamedTuple):
+    """The text of a memory. Times in ms. newer: the texts that perhaps replace it. before: the text that it replaces,
+    whose time it has where it names none: "the interview is at 15:30 actually"."""
+
+    text: str
+    event_at: int
+    created_at: int
+    newer: tuple["DatedText", ...] = ()
+    before: "DatedText | None" = None
+
+
+class Agenda(NamedTuple):
+    """The places of the texts that answer, in the order of time, and of those that say that something is not then."""
+
+    items: list[int]
+    cancelled: list[int]
+
+
+def read_agenda(texts: Sequence[DatedText], time: AgendaTime, zone: Zone) -> Agenda:
+    """Read what takes place in a time from texts that lie in it, ITEMS_MAX at most. Of a time that lies in the past,
+    what names it comes first, and behind it what was said then."""
+    keys: dict[int, tuple[bool, int]] = {}
+    for place, each in enumerate(texts):
+        at = _place_in(_times_of(each, zone), time)
+        if at is not None:
+            keys[place] = False, at
+        elif not time.weekdays:
+            keys[place] = True, each.event_at
+    cancelling = {place for place in keys if time.weekdays and "ended" in _changes(texts[place])}
+    for place in sorted(keys, key=lambda place: -texts[place].created_at):
+        by = [other for other in keys if _replaces(texts[other], texts[place], time, zone)]
+        cancelling.update(other for other in by if "negated" in _changes(texts[other]))
+        if by or any(_replaces(newer, texts[place], time, zone) for newer in texts[place].newer):
+            del keys[place]
+    ordered = sorted(keys, key=lambda place: (keys[place], place))
+    items = [place for place in ordered if place not in cancelling]
+    return Agenda(items[:ITEMS_MAX], [place for place in ordered if place in cancelling])
+
+
+def _times_of(text: DatedText, zone: Zone) -> NamedTimes:
+    named = named_times(text.text, text.event_at, text.created_at, zone)
+    is_dated = named.event or named.other or named.weekdays
+    return named if is_dated or text.before is None else _times_of(text.before, zone)
+
+
+def _place_in(named: NamedTimes, time: AgendaTime) -> int | None:
+    """Return the moment within the time at which something takes place, ms; None where it does not."""
+    for span in (named.event, named.other):
+        if span is not None and span[0] < time.until and span[1] > time.begin:
+            return max(span[0], time.begin)
+    return time.begin if named.weekdays & time.weekdays and named.since < time.until else None
+
+
+def _changes(text: DatedText, moving: frozenset[str] = MOVING_SIGNS) -> frozenset[str]:
+    """The signs of change in a text: moved, or else ended or negated. None of a supposition and of a reminder."""
+    read = read_statement(text.text)
+    if "unsure" in read.signs or not REMINDERS.isdisjoint(read.plain):
+        return frozenset()
+    return (read.signs & moving) or (read.signs & ENDING_SIGNS)
+
+
+def _replaces(new: DatedText, old: DatedText, time: AgendaTime, zone: Zone) -> bool:
+    """Return whether a later text about the same thing says that it is not so then: that it is another time, or that it
+    is over or cancelled, at that time or for good."""
+    moving = MOVING_SIGNS | TIED_SIGNS if new in old.newer else MOVING_SIGNS
+    changes = _changes(new, moving)
+    if new.created_at <= old.created_at or not changes:
+        return False
+    named = _times_of(new, zone)
+    if named.since >= time.until:
+        return False
+    is_dated = bool(named.event or named.other or named.weekdays)
+    if changes.isdisjoint(moving) and is_dated and _place_in(named, time) is None:
+        return False
+    later, earlier = read_statement(new.text), read_statement(old.text)
+    one, other = _subject(later), _subject(earlier)
+    things, other_things = ([w for w in words if w not in (*later.names, *earlier.names)] for words in (one, other))
+    if things and other_things:  # "lunch with Anna" is not what "coffee with Anna is cancelled" is about
+        one, other = things, other_things
+    return any(matched(word, other) for word in one)
+
+
+def _subject(read: StatementWords) -> list[str]:
+    """The stems of the words that say what a text is about: no time, and no number."""
+    return [word for word in read.content if word not in _NO_SUBJECT and not any(map(str.isdigit, word))]

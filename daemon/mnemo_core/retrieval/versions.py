@@ -42,10 +42,8 @@ def changed_fields(before: Memory, after: Memory) -> tuple[str, ...]:
 
 
 def change_kind(before: Memory | None, after: Memory | None) -> ChangeKind | None:
-    """Classify the difference between two states of a memory, None where there is none.
-
-    Only the two states are compared: what was added and deleted in between, or edited and edited back, does not count.
-    """
+    """Classify the difference between two states of a memory, None where there is none. Only the two states are
+    compared: what was added and deleted in between, or edited and edited back, does not count."""
     if not is_present(after):
         return "trashed" if after is not None and is_present(before) else None
     if not is_present(before):

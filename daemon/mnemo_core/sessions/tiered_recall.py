@@ -119,10 +119,8 @@ def member_score(similarity: float, recency: float, importance: float) -> float:
 
 
 def recall_in_session(source: TieredSource, floor: float, now: int) -> TieredRanking:
-    """Search the tiers in their order, and rank what they give.
-
-    floor: the cosine under which nothing is injected, that of the model (`fused_floor`). now: ms.
-    """
+    """Search the tiers in their order, and rank what they give. floor: the cosine under which nothing is injected, that
+    of the model (`fused_floor`). now: ms."""
     hot = source.hot()
     found: list[tuple[Stage, TieredItem]] = [("hot", item) for item in hot if item.similarity >= floor]
     in_ring = {memory_id for ids in source.ring(RING_SHOWN) for memory_id in ids}
@@ -159,10 +157,8 @@ def co_occurring_nodes(ranking: TieredRanking, floor: float) -> tuple[str, ...]:
 def _select(
     found: Iterable[tuple[Stage, TieredItem]], in_ring: set[str], floor: float, now: int
 ) -> Iterable[RankedItem]:
-    """The items in the order of their scores; ties by importance, newer, id (SPEC 17.8). [T13]
-
-    An item that repeats what is shown already, by its text or by its turns, is dropped.
-    """
+    """The items in the order of their scores; ties by importance, newer, id (SPEC 17.8). [T13] An item that repeats
+    what is shown already, by its text or by its turns, is dropped."""
     ranked = []
     for stage, item in found:
         fresh = recency(now - item.at, is_long_term=item.is_long_term)

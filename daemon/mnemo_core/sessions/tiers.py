@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from mnemo_core.ingest.policies import Policy
-from mnemo_core.llm.writing.summarize import CONDENSED_CHARACTERS
+from mnemo_core.llm.summarize import CONDENSED_CHARACTERS
 from mnemo_core.sessions.tiered_recall import recency
 from mnemo_store.record_texts import turn_line
 from mnemo_store.records import CONTENT_CHARS_MAX, Memory, Tier, TurnPair

@@ -407,6 +407,7 @@ def _verbs(atoms: list[TextToken]) -> list[TextToken]:
         after = telling[at + 1]
         verb = atoms[after].value.lower() if after < len(atoms) and atoms[after].kind == "word" else ""
         between = atoms[at + 1 : after]
+        next_word = atoms[after + 1].value.lower() if after + 1 < len(atoms) else ""
         if lower in _BEING and verb in PRESENT_OF and not any(atom.value == "not" for atom in between):
             found += [*between, TextToken(PRESENT_OF[verb][lower == "is"], "word")]
             at = after + 1
@@ -416,7 +417,7 @@ def _verbs(atoms: list[TextToken]) -> list[TextToken]:
             found.append(TextToken("is" if is_passive else _COPULA, "opposite" if is_passive else "word"))
         elif lower in ("was", "were"):
             found.append(TextToken("was", "opposite"))
-        elif lower in ("have", "has") and verb == "been" and _is_participle(atoms, after + 1):
+        elif lower in ("have", "has") and verb == "been" and (next_word in PARTICIPLES or next_word.endswith("ed")):
             found += [*between, TextToken("was", "opposite")]
             at = after + 1
             continue
@@ -440,10 +441,6 @@ def _telling_from(atoms: Sequence[TextToken]) -> list[int]:
         is_light = atoms[at].value.lower() in LIGHT or atoms[at].value == "not"
         found[at] = found[at + 1] if is_light else at
     return found
-
-
-def _is_participle(atoms: Sequence[TextToken], at: int) -> bool:
-    return at < len(atoms) and (atoms[at].value.lower() in PARTICIPLES or atoms[at].value.lower().endswith("ed"))
 
 
 def _ends_verb(atoms: Sequence[TextToken], at: int) -> bool:

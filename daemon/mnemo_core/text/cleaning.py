@@ -59,10 +59,8 @@ def reject_invalid(text: str) -> None:
 
 
 def remove_private_spans(text: str, *, keep_lines: bool = False) -> str:
-    """The text without its `<private>…</private>` spans; a span that is never closed reaches to the end.
-
-    With keep_lines the newlines within a span stay, so that what follows keeps its line numbers.
-    """
+    """The text without its `<private>…</private>` spans; a span that is never closed reaches to the end. With
+    keep_lines the newlines within a span stay, so that what follows keeps its line numbers."""
     kept: list[str] = []
     depth, start, opened = 0, 0, 0
     for tag in _PRIVATE_TAG.finditer(text):
@@ -85,10 +83,8 @@ def remove_private_spans(text: str, *, keep_lines: bool = False) -> str:
 
 
 def clean_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """The tags trimmed, lower-cased, in NFC, each once, in order; empty ones are left out.
-
-    Raises an InvalidTextError.
-    """
+    """The tags trimmed, lower-cased, in NFC, each once, in order; empty ones are left out. Raises an
+    InvalidTextError."""
     cleaned: dict[str, None] = {}
     for tag in tags:
         reject_invalid(tag)
@@ -97,7 +93,7 @@ def clean_tags(tags: Iterable[str]) -> tuple[str, ...]:
             continue
         if len(whole) > TAG_CHARS_MAX:
             message = f"the tag {whole[:TAG_CHARS_MAX]!r}… has {len(whole)} characters, at most {TAG_CHARS_MAX}"
-            raise InvalidTextError(message, f"tags have at most {TAG_CHARS_MAX} characters")
+            raise InvalidTextError(message, "shorten it")
         if not whole.isprintable():
             raise InvalidTextError(f"the tag {whole!r} holds a control character", "tags are one line of text")
         cleaned[whole] = None

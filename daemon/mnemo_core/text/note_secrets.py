@@ -57,7 +57,7 @@ _ENTRY = lazy_pattern(
 )
 _NUMBER = lazy_pattern(
     r"(?<![\w.,/€$£+-])(?<![0-9][ -])(?P<secret>[A-Z]?[0-9](?:[ -]?[0-9]){2,9}[#*]?)(?![\w/%€$£]|[.,: -][0-9])"
-    r"(?![ ]?(?:°|degrees|grad|euros?|eur|chf|usd|kg|km|min|sec|sek|uhr|hours?|[hx]\b|[ap]m\b|times|mal\b))",
+    r"(?![ ]?(?:°|degrees|grad|euros?|eur|chf|usd|kg|km|min|sec|sek|uhr|hours?|[hx]\b|[ap]m\b|times|mal\b))"
 )
 _YEAR = lazy_pattern(r"(?:19|20)[0-9]{2}")
 _IBAN = lazy_pattern(r"(?<![A-Za-z0-9])[A-Z]{2}[0-9]{2}(?:[ ]?[A-Z0-9]{4}){2,7}(?:[ ]?[A-Z0-9]{1,4})?(?![A-Za-z0-9])")
@@ -125,7 +125,6 @@ _TOLD = (
     "passwords", "signed", "headings", "pins", "keys", "codes", "locks", "lists", "phrases", "questions", "answers",
     "licences", "networks", "setup", "given", "access",
 )  # fmt: skip
-_PIN = _word_of("pins")
 _TELLING = lazy_pattern(rf"(?<![^\W_])(?:{_COMPOUND}|{_any_of(*_TOLD)})(?![^\W_])")
 
 

@@ -48,10 +48,8 @@ _GERMAN = _pattern("german")
 
 
 def question_of_prompt(prompt: str) -> str:
-    """The prompt, or, of one longer than PROMPT_CHARS_MAX, its beginning and its end, in whole words.
-
-    What a person typed stands there, and what was pasted between them.
-    """
+    """The prompt, or, of one longer than PROMPT_CHARS_MAX, its beginning and its end, in whole words. What a person
+    typed stands there, and what was pasted between them."""
     if len(prompt) <= PROMPT_CHARS_MAX:
         return prompt
     text, half = prompt.strip(), PROMPT_CHARS_MAX // 2

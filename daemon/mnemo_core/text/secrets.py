@@ -42,18 +42,6 @@ def _is_varied(secret: str) -> bool:
     return len(set(secret)) >= DISTINCT_CHARS_MIN
 
 
-def _is_random(secret: str) -> bool:
-    return _is_varied(secret) and any(c.isdigit() for c in secret) and any(c.isalpha() for c in secret)
-
-
-def _has_both_cases(secret: str) -> bool:
-    return _is_varied(secret) and secret.lower() != secret != secret.upper()
-
-
-def _is_no_example(secret: str) -> bool:
-    return "EXAMPLE" not in secret.upper()
-
-
 _PLACEHOLDER = lazy_pattern(
     r"""[<\[{(*$%].*|.*(?:\$\{|\{\{|\(|\)|\[|\]|<|>|\.\.\.|…).*|[xX*.•_-]+|(?:your|my|change|insert|enter|some|the)[_-].*|.*[_-]your[_-].*
     |none|null|nil|true|false|undefined|required|optional|hidden|redacted|masked|secret|password|passwd|pass|pwd|token|changeme
@@ -115,10 +103,17 @@ class _SecretPattern(NamedTuple):
 
 
 _CHECKS: Mapping[str, Callable[[str], bool]] = {
-    "any": bool, "varied": _is_varied, "mixed": _is_mixed, "random": _is_random, "both_cases": _has_both_cases,
-    "no_example": _is_no_example, "no_placeholder": is_no_placeholder, "passwordlike": _is_passwordlike,
-    "strong": _is_strong, "at_sight": _is_password_at_sight,
-}  # fmt: skip
+    "any": bool,
+    "varied": _is_varied,
+    "mixed": _is_mixed,
+    "random": lambda secret: _is_varied(secret) and any(map(str.isdigit, secret)) and any(map(str.isalpha, secret)),
+    "both_cases": lambda secret: _is_varied(secret) and secret.lower() != secret != secret.upper(),
+    "no_example": lambda secret: "EXAMPLE" not in secret.upper(),
+    "no_placeholder": is_no_placeholder,
+    "passwordlike": _is_passwordlike,
+    "strong": _is_strong,
+    "at_sight": _is_password_at_sight,
+}
 
 
 def _pattern(row: str) -> _SecretPattern:

@@ -7,14 +7,12 @@ from typing import Final, NamedTuple
 from mnemo_core.text import lexicon
 from mnemo_core.text.canonical import canonical_form
 from mnemo_core.text.dates.date_words import MONTH_NUMBERS, WEEKDAY_NUMBERS
-from mnemo_core.text.languages import UNSPACED_CHARACTER, identify_language, words_of
+from mnemo_core.text.languages import UNSPACED_CHARACTER, identify_language, sentences, words_of
 from mnemo_core.text.lazy_patterns import lazy_pattern
-from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.text_cache import TextCache
 
-READ_CHARACTERS: Final = 1 << 16  # of texts whose other analyses are cached
-# Of texts whose readings are: a new text is compared with a dozen earlier ones, and reading one of these takes longer
-# than the comparison. A reading has some 4 KB, and 16 at most: 3 to 6 MB in all.
+# Of texts whose readings are cached: a new text is compared with a dozen earlier ones, and reading one of these takes
+# longer than the comparison. A reading has some 4 KB, and 16 at most: 3 to 6 MB in all.
 STATEMENT_CHARACTERS: Final = 1 << 19
 WORDS_MAX: Final = 80  # of a statement; a longer one is a passage
 
@@ -33,6 +31,7 @@ class StatementWords(NamedTuple):
 
     plain: tuple[str, ...]  # every word in small letters, as it stands
     content: tuple[str, ...]  # stems of the words that are no filler, in their order
+    forms: "WordForms"  # of these
     values: Mapping[str, frozenset[str]]  # by kind (number, unit, date, identifier): what stands in the statement
     names: tuple[str, ...]  # stems of words with a capital inside a sentence
     owners: frozenset[str]  # stems of words in the genitive
@@ -62,6 +61,7 @@ def _phrases() -> tuple[dict[str, frozenset[str]], dict[str, list[tuple[tuple[st
 
 _SINGLE, _SEVERAL = _phrases()
 _KIN = {word: words[0] for words in lexicon.groups("changes", "kin") for word in words}
+_TITLES = lexicon.words("entities", "titles")
 _KIN_BY_OWNER = lexicon.words("changes", "kin by owner")
 _OWNERS = lexicon.words("changes", "owners")
 _SIDES = {
@@ -78,6 +78,7 @@ _CONTENT_SIGNS = frozenset({"chosen", "except"})  # whose words also tell what a
 _NO_CONTENT = (
     FILLER | {word for word, signs in _SINGLE.items() if signs - _CONTENT_SIGNS} | {"any", "more", "longer", "mehr"}
 )
+_CONTRACTIONS = FILLER | lexicon.words("changes", "contractions")  # with a verb: "what's" is no genitive
 _GAP_MAX = 6  # words between the two of a phrase that is split: nicht ... mehr
 
 
@@ -91,20 +92,38 @@ def stem(word: str) -> str:
 
 
 _DAYS = (*MONTH_NUMBERS, *WEEKDAY_NUMBERS, *(f"{day}s" for day in WEEKDAY_NUMBERS))
-_NO_NAMES = frozenset(map(stem, (*_KIN, *_DAYS)))
+# Stems of words with a capital, or in the genitive, that name nobody.
+NO_NAMES: Final = frozenset(map(stem, (*_KIN, *_DAYS)))
+
+
+class WordForms:
+    """Words among which others are looked for: the same, a form of it, or a compound with it."""
+
+    __slots__ = ("_joined", "_long", "_words")
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._words = words
+        self._joined = "\n".join(("", *words))  # one search in it is one for all words
+        self._long = [word for word in words if len(word) >= _PREFIX]
+
+    def match(self, word: str) -> float:
+        """1.0 where the word is among them; 0.7 where one of them is a form of it or a compound with it."""
+        if word in self._words:
+            return 1.0
+        if len(word) >= _PREFIX:
+            if f"\n{word[:_PREFIX]}" in self._joined or word in self._joined:
+                return 0.7
+            for other in self._long:
+                if other in word:
+                    return 0.7
+        elif len(word) == _PREFIX - 1 and word in self._joined:
+            return 0.7
+        return 0.0
 
 
 def matched(word: str, others: Sequence[str]) -> float:
-    """1.0 where the word is among the others; 0.7 where one of them is a form of it or a compound with it."""
-    if word in others:
-        return 1.0
-    if len(word) >= _PREFIX:
-        for other in others:
-            if len(other) >= _PREFIX and (word[:_PREFIX] == other[:_PREFIX] or word in other or other in word):
-                return 0.7
-    elif len(word) == _PREFIX - 1 and any(other.startswith(word) or word in other for other in others):
-        return 0.7
-    return 0.0
+    """The match of a word among others that are asked about once. See `WordForms`."""
+    return WordForms(others).match(word)
 
 
 def has_same_values(one: StatementWords, other: StatementWords) -> bool:
@@ -123,8 +142,8 @@ def unmet_specific(question: str, texts: Sequence[str], context: str | None = ""
 
     context: words that count as those of the texts, such as a title; None where names may be known from elsewhere, as
     in talk. Other words of a question are often met by words that share no letter with them ("How old am I?", "I'm
-    41"), and are left to the judge of answers. So are names of days and relatives, abbreviations, and all names of
-    German, where every noun has a capital.
+    41"), and are left to the judge of answers. So are names of days and relatives, and abbreviations. In German, where
+    every noun has a capital, a name is what follows a title or the word for a relative.
     """
     asked, read = read_statement(question), [read_statement(text) for text in texts]
     known_things = {pair for text in read for pair in text.designators}
@@ -136,11 +155,12 @@ def unmet_specific(question: str, texts: Sequence[str], context: str | None = ""
     if context is None:
         return ""
     known = [stem(word.lower()) for text in (*texts, context) for word in _WORD.findall(text.replace("’", "'"))]
-    names = [name for name in asked.names if name not in _NO_NAMES and name.upper() not in question]
-    unmet = next((name for name in names if not matched(name, known)), "")
+    names = [name for name in asked.names if name not in NO_NAMES and name.upper() not in question]
+    unmet = [name for name in names if not matched(name, known)]
     if unmet and identify_language(words_of(question).union(*map(words_of, texts))) == "de":
-        return ""
-    return unmet
+        titled = {stem(word) for before, word in itertools.pairwise(asked.plain) if before in _TITLES or before in _KIN}
+        unmet = [name for name in unmet if name in titled]
+    return unmet[0] if unmet else ""
 
 
 def _read(text: str) -> StatementWords:
@@ -158,12 +178,14 @@ def _read(text: str) -> StatementWords:
         for at, word in enumerate(found)
         if at and word[0].isupper() and plain[at] not in FILLER and plain[at] not in _FIRST
     )
+    content = tuple(stem(word) for word in plain if word not in _NO_CONTENT and not word.endswith("n't"))
     return StatementWords(
         plain,
-        tuple(stem(word) for word in plain if word not in _NO_CONTENT and not word.endswith("n't")),
+        content,
+        WordForms(content),
         {kind: frozenset(some) for kind, some in values.items()},
         names,
-        frozenset(stem(word) for word in plain if word.endswith("'s") and word not in FILLER),
+        frozenset(stem(word) for word in plain if word.endswith("'s") and word not in _CONTRACTIONS),
         _kin_of(plain),
         _kin_of(plain[:_BEGINNING]),
         _signs(tuple("" if word == "May" else word.lower() for word in found), text),

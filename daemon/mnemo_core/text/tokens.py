@@ -15,10 +15,9 @@ from decimal import Decimal
 from typing import Literal, NamedTuple
 
 from mnemo_core.text import lexicon
-from mnemo_core.text.languages import UNSPACED, UNSPACED_CHARACTER
+from mnemo_core.text.languages import UNSPACED, UNSPACED_CHARACTER, is_abbreviation
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
-from mnemo_core.text.segmentation import is_abbreviation
 from mnemo_core.text.syntax.english import CLITICS, ing_form, past_forms, third_form
 
 # Words without a meaning of their own. No preposition, pronoun or quantifier is here, and nothing that weakens or

@@ -111,14 +111,9 @@ def admit_import(imported: ImportedMemory, tool: Tool, into: ImportTarget, guard
 
 
 def decide_import(
-    new: ImportCandidate,
-    before: Memory | None,
-    usage: Usage | None,
-    entry: TrashEntry | None,
-    memory_id: str,
-    now: int,
-    epoch: int,
-) -> ImportDecision:
+    new: ImportCandidate, before: Memory | None, usage: Usage | None, entry: TrashEntry | None, memory_id: str,
+    now: int, epoch: int,
+) -> ImportDecision:  # fmt: skip
     """Decide an imported memory against `before`, the memory that has its key (with its trash entry, if any).
 
     Equal content changes nothing, not even the repetition count: an export read twice is no repetition. Other content

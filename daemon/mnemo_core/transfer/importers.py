@@ -91,8 +91,9 @@ def read_document(data: Any, tool: Tool | None = None) -> ExportDocument:
     items = (whole.results if whole.results is not None else whole.memories) or []
     relations = whole.relations or []
     found = tool or _tool_of(items)
-    if found is None and not items and name:
-        found = _tool_of_nothing(whole)
+    if found is None and not items and name:  # by the lists that it has, though they are empty
+        is_engram = whole.memories is not None and whole.count is not None
+        found = "mem0" if whole.results is not None else "engram" if is_engram else None
     if found is None:
         raise ImportFormatError(
             "nothing in it looks like a memory of a tool that is known" if items else "it holds nothing"
@@ -135,13 +136,6 @@ def _tool_of(items: list[msgspec.Raw]) -> Tool | None:
         if isinstance(peek.content, str) and isinstance(peek.layer, int):
             return "engram"
     return None
-
-
-def _tool_of_nothing(whole: "_ExportEnvelope") -> Tool | None:
-    """The tool that wrote an export without items."""
-    if whole.results is not None:
-        return "mem0"
-    return "engram" if whole.memories is not None and whole.count is not None else None
 
 
 class _ExportEnvelope(msgspec.Struct):

@@ -27,22 +27,20 @@ class ExportedTopic(NamedTuple):
 
 def core_page(memories: Mapping[str, Sequence[ExportedMemory]]) -> str:
     """The page of the core memories of each namespace, in the order given."""
-    items = {name: [_memory_item(memory) for memory in some] for name, some in memories.items()}
+    items = {
+        name: [f"- {memory.day}: " + "\n  ".join(memory.content.splitlines()) for memory in some]
+        for name, some in memories.items()
+    }
     return _page("Core memories", items)
 
 
 def topics_page(topics: Mapping[str, Sequence[ExportedTopic]]) -> str:
     """The page of the topics of each namespace, a parent before its children."""
-    return _page("Topics", {name: list(map(_topic_item, some)) for name, some in topics.items()})
-
-
-def _memory_item(memory: ExportedMemory) -> str:
-    content = "\n  ".join(memory.content.splitlines())
-    return f"- {memory.day}: {content}"
-
-
-def _topic_item(topic: ExportedTopic) -> str:
-    return f"{'  ' * topic.level}- {' '.join(topic.name.split())} ({topic.members}, {topic.id})"
+    items = {
+        name: [f"{'  ' * each.level}- {' '.join(each.name.split())} ({each.members}, {each.id})" for each in some]
+        for name, some in topics.items()
+    }
+    return _page("Topics", items)
 
 
 def _page(title: str, items: Mapping[str, Sequence[str]]) -> str:

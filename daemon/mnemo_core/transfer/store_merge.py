@@ -100,9 +100,7 @@ def _compared(
     incoming: IncomingMemory, local: LocalState, replacements: IdReplacements, clock: MergeClock
 ) -> MergeDecision:
     """Decide between two versions of one memory: the later wins, and a chunk of a local note keeps what its file says.
-
-    A memory in the local trash stays there, unless it was trashed by reverting an import.
-    """
+    A memory in the local trash stays there, unless it was trashed by reverting an import."""
     memory, before = incoming.memory, local.before
     assert before is not None, "the caller has looked"
     if before.content == memory.content:
@@ -142,13 +140,9 @@ def _pointing(memory: Memory, replacements: IdReplacements) -> Memory:
 def _entry_changes(incoming: IncomingMemory, after: Memory, local: LocalState) -> list[Change]:
     """Changes to the entry that records why a memory is trashed or discarded."""
     if after.state == "trashed":
-        return [PutTrash(data=_entry_of(incoming))]
+        memory = incoming.memory  # whose entry is made up where the other store has none
+        made = TrashEntry(id=memory.id, at=memory.modified_at, why="imported", state="active")
+        return [PutTrash(data=incoming.trashed or made)]
     if after.state == "discarded" and incoming.trashed is not None:
         return [PutTrash(data=incoming.trashed)]
     return [DropTrash(id=after.id)] if local.trashed is not None else []
-
-
-def _entry_of(incoming: IncomingMemory) -> TrashEntry:
-    """The trash entry of the incoming memory, made up where the other store has none."""
-    memory = incoming.memory
-    return incoming.trashed or TrashEntry(id=memory.id, at=memory.modified_at, why="imported", state="active")

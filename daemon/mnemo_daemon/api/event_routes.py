@@ -6,6 +6,7 @@ connects again; one event `gap` stands for all changes that are no longer kept.
 """
 
 import asyncio
+import functools
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 
@@ -16,7 +17,6 @@ from mnemo_client.protocol.changes import (
     ChangedMemory,
     ChangeEvent,
     EndEvent,
-    Event,
     EventsQuery,
     GapEvent,
     JobEvent,
@@ -25,10 +25,9 @@ from mnemo_client.protocol.changes import (
     StartEvent,
 )
 from mnemo_client.protocol.choices import EVENT_TYPES
-from mnemo_daemon.api import access
-from mnemo_daemon.api.resource import Resource, handles
-from mnemo_daemon.api.status_report import StatusReport
-from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.api import access, response_codec
+from mnemo_daemon.api.daemon_routes import StatusReport
+from mnemo_daemon.api.resource import Resource, WorkerPool, handles
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.memories.history import FeedChange, MemoryChange
 from mnemo_daemon.server.router import Reply, Request
@@ -73,7 +72,7 @@ class _EventFilter:
 
 
 class EventsApi(Resource):
-    """The handler."""
+    """The handler of the stream of events."""
 
     def __init__(self, services: Services, workers: WorkerPool, report: StatusReport) -> None:
         super().__init__(services, workers)
@@ -96,29 +95,29 @@ class EventsApi(Resource):
         try:
             start = feed.seq
             place = start if since is None else since
-            yield _encoded("start", StartEvent(start), start if since is None else None)
+            yield response_codec.event("start", StartEvent(start), start if since is None else None)
             known: dict[tuple[str, str], StateEvent] = {}
             written = time.monotonic()
             while True:
                 changed = asyncio.Event()
-                wake = _Waker(asyncio.get_running_loop(), changed)
+                wake = functools.partial(_set_from_thread, asyncio.get_running_loop(), changed)
                 feed.wake_on_change(wake)
                 try:
                     found = feed.read(place)
                     pieces = list(_change_pieces(found.changes, wanted, place, found.seq, has_gap=found.has_gap))
                     place = found.seq
-                    pieces += [_encoded(name, event) for name, event in await self._news(wanted, known)]
+                    pieces += [response_codec.event(name, event) for name, event in await self._news(wanted, known)]
                     if pieces:
                         yield b"".join(pieces)
                         written = time.monotonic()
                     elif time.monotonic() - written > SILENCE_SECONDS:
-                        yield b":\n\n"
+                        yield response_codec.KEEP_ALIVE
                         written = time.monotonic()
                     if place != feed.seq and found.changes:
                         continue
                     if not follows or stopped.is_set():
                         reason = "the daemon stops" if stopped.is_set() else "all events were sent"
-                        yield _encoded("end", EndEvent(reason))
+                        yield response_codec.event("end", EndEvent(reason))
                         return
                     await _wait(changed, stopped)
                 finally:
@@ -143,7 +142,8 @@ class EventsApi(Resource):
         news += [(key, msgspec.structs.replace(event, state="ended")) for key, event in gone if key[0] in wanted.types]
         known.update(self._state)
         # At the beginning, only jobs under way and unfinished views are reported.
-        return [(name, event) for (name, _), event in news if not is_first or _goes_on(event)]
+        return [(name, event) for (name, _), event in news
+                if not is_first or event.state not in ("idle", "ready", "off")]  # fmt: skip
 
     def _present_state(self) -> dict[tuple[str, str], StateEvent]:
         state: dict[tuple[str, str], StateEvent] = {}
@@ -161,10 +161,6 @@ class EventsApi(Resource):
                 name, started_at, "running", operation.step, operation.done, operation.total
             )
         return state
-
-
-def _goes_on(event: StateEvent) -> bool:
-    return event.state not in ("idle", "ready", "off")
 
 
 def _since(request: Request) -> int | None:
@@ -187,23 +183,16 @@ def _change_pieces(
         return
     if has_gap:
         until = changes[0].seq - 1 if changes else seq
-        yield _encoded("gap", GapEvent(place, until), until)
+        yield response_codec.event("gap", GapEvent(place, until), until)
     for change in changes:
         event = wanted.change_event(change)
         if event is not None:
-            yield _encoded("change", event, change.seq)
+            yield response_codec.event("change", event, change.seq)
 
 
-class _Waker:
-    """Sets an event of the loop from another thread."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, changed: asyncio.Event) -> None:
-        self._loop = loop
-        self._changed = changed
-
-    def __call__(self) -> None:
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._changed.set)
+def _set_from_thread(loop: asyncio.AbstractEventLoop, changed: asyncio.Event) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(changed.set)
 
 
 async def _wait(changed: asyncio.Event, stopped: asyncio.Event) -> None:
@@ -214,9 +203,3 @@ async def _wait(changed: asyncio.Event, stopped: asyncio.Event) -> None:
     finally:
         for each in waits:
             each.cancel()
-
-
-def _encoded(name: str, event: Event, seq: int | None = None) -> bytes:
-    """A server-sent event; JSON has no line break outside of its texts, where it is escaped."""
-    head = b"" if seq is None else b"id: %d\n" % seq
-    return head + b"event: %b\ndata: %b\n\n" % (name.encode(), msgspec.json.encode(event))

@@ -5,7 +5,7 @@ import dataclasses
 import logging
 
 from mnemo_client.protocol import operations
-from mnemo_client.protocol.choices import HOOK_EVENTS, HookEvent, TurnRole
+from mnemo_client.protocol.choices import HOOK_EVENTS, TurnRole
 from mnemo_client.protocol.ingestion import RememberAnswer, Turn, TurnsRequest
 from mnemo_client.protocol.retrieval import ContextRequest
 from mnemo_client.protocol.sessions import HookAnswer, HookRequest, ResumeQuery, RunSummaryAnswer, RunSummaryRequest
@@ -15,17 +15,14 @@ from mnemo_core.retrieval.context_block import AGENT_TAG
 from mnemo_core.sessions.tiers import split_turn
 from mnemo_core.text.secrets import mask_secrets
 from mnemo_daemon.api import access, request_codec
-from mnemo_daemon.api.context_routes import ContextApi
 from mnemo_daemon.api.ingest_routes import IngestApi
-from mnemo_daemon.api.recall_routes import RecallApi
-from mnemo_daemon.api.resource import Resource, handles
-from mnemo_daemon.api.run_routes import RunsApi
-from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.api.recall_routes import ContextApi, RecallApi
+from mnemo_daemon.api.resource import Resource, WorkerPool, handles
+from mnemo_daemon.api.session_routes import RunsApi
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.server.router import Reply, Request
 from mnemo_daemon.services import Services
 from mnemo_daemon.sessions.run_steps import step_of_call
-from mnemo_daemon.settings import HooksSettings
 from mnemo_store.records import TAG_CHARS_MAX
 
 # Turns that one prompt or reply is stored as, 32 KB: what is longer was pasted, and a megabyte would take a minute.
@@ -55,9 +52,10 @@ class HookApi(Resource):
             raise Refusal(404, "not_found", f"there is no hook {event!r}; there are {', '.join(HOOK_EVENTS)}")
         request = dataclasses.replace(request, entry_point="hook")
         answer = HookAnswer(event=event, namespace=access.namespace_of(request))
-        if off := _switched_off(self._services.settings.hooks, event):
-            answer.skipped = off
-            return Reply(answer)
+        for name in ("enabled", event.replace("-", "_")):
+            if not getattr(self._services.settings.hooks, name):
+                answer.skipped = f"`hooks.{name}` is off"
+                return Reply(answer)
         match event:
             case "prompt":
                 await self._before_prompt(request, answer)
@@ -68,8 +66,21 @@ class HookApi(Resource):
             case "session-start":
                 await self._workers.run(self._start_session, request, answer)
             case "session-end":
-                await self._workers.run(self._end_session, request)
-                await self._summarize_run(request, answer)
+                asked: HookRequest = request.ask
+                session_id = _session_of(asked)
+                scope = SessionScope(access.writable_namespace(request), asked.user_id or "local", session_id)
+                await self._workers.run(self._services.turn_tiers.end, scope)
+                # Summarize the steps of the session, if it has any; a summary that is refused fails no hook.
+                summary = RunSummaryRequest(user_id=asked.user_id)
+                of_run = dataclasses.replace(request, path={"run": session_id}, ask=summary)
+                try:
+                    made: RunSummaryAnswer = (await self._runs.summarize(of_run)).value
+                except Refusal as refused:
+                    if refused.status != 404:
+                        log.warning("a hook could not summarize a run: %s", refused)
+                        answer.skipped = f"the run was not summarized: {refused}"
+                else:
+                    answer.memories = [made.memory.id]
         return Reply(answer)
 
     async def _before_prompt(self, request: Request, answer: HookAnswer) -> None:
@@ -108,8 +119,8 @@ class HookApi(Resource):
         name = " ".join((asked.agent_id or request.agent or "").split())
         tags = [f"{AGENT_TAG}{name}"[:TAG_CHARS_MAX]] if name else []
         for turn in turns:
-            one = TurnsRequest(session_id=session_id, turns=[turn], user_id=asked.user_id, agent_id=asked.agent_id,
-                               tags=tags)  # fmt: skip
+            agent_id = name if asked.agent_id else None
+            one = TurnsRequest(session_id=session_id, turns=[turn], user_id=asked.user_id, agent_id=agent_id, tags=tags)
             try:
                 answer.results.append(await self._ingest.store_turn(request, one))
             except Refusal as refused:
@@ -133,39 +144,14 @@ class HookApi(Resource):
         stored: RememberAnswer = (await self._runs.add_step(of_run, STEP_IMPORTANCE)).value
         answer.memories = [stored.memory.id]
 
-    async def _summarize_run(self, request: Request, answer: HookAnswer) -> None:
-        """Summarize the steps of the session, if it has any; a summary that is refused fails no hook."""
-        asked: HookRequest = request.ask
-        summary = RunSummaryRequest(user_id=asked.user_id)
-        of_run = dataclasses.replace(request, path={"run": _session_of(asked)}, ask=summary)
-        try:
-            made: RunSummaryAnswer = (await self._runs.summarize(of_run)).value
-        except Refusal as refused:
-            if refused.status != 404:
-                log.warning("a hook could not summarize a run: %s", refused)
-                answer.skipped = f"the run was not summarized: {refused}"
-        else:
-            answer.memories = [made.memory.id]
-
     def _start_session(self, request: Request, answer: HookAnswer) -> None:
         asked: HookRequest = request.ask
         query = ResumeQuery(user_id=asked.user_id, session_id=asked.session_id)
         resume = self._context.resume_answer(request, query)
         sections = (resume.core, resume.profile, resume.recent, resume.others)
-        answer.context = resume.text
         answer.memories = [memory_id for each in sections if each is not None for memory_id in each.memories]
-
-    def _end_session(self, request: Request) -> None:
-        asked: HookRequest = request.ask
-        scope = SessionScope(access.writable_namespace(request), asked.user_id or "local", _session_of(asked))
-        self._services.turn_tiers.end(scope)
-
-
-def _switched_off(hooks: HooksSettings, event: HookEvent) -> str:
-    """Return the setting that switches an event off, in words; "" where it is on."""
-    key = event.replace("-", "_")
-    names = [name for name in ("enabled", key) if not getattr(hooks, name)]
-    return f"`hooks.{names[0]}` is off" if names else ""
+        if answer.memories or resume.topics or resume.triggers:  # headings alone are not worth a session's tokens
+            answer.context = resume.text
 
 
 def _session_of(asked: HookRequest) -> str:

@@ -1,4 +1,5 @@
-"""The routes of ingestion: one memory, many, a text, the turns of a conversation; reclassification. SPEC 5, 13"""
+"""The routes of ingestion: one memory, many, a text, the turns of a conversation; reclassification; and the watched
+folders of notes. SPEC 5, 6, 13"""
 
 import asyncio
 import dataclasses
@@ -9,6 +10,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
 from mnemo_client.protocol import operations
 from mnemo_client.protocol.choices import Wait
@@ -21,21 +23,26 @@ from mnemo_client.protocol.ingestion import (
     PieceAnswer,
     ReclassifyRequest,
     RememberAnswer,
+    StatementView,
     TurnsRequest,
 )
-from mnemo_client.protocol.memories import READ_ONLY, NewMemory
+from mnemo_client.protocol.memories import READ_ONLY, BulkDeleteAnswer, NewMemory
+from mnemo_client.protocol.status import NewRootRequest, NotesRootStatus, NotesStatus, RootQuery
 from mnemo_core.documents import chunking, markup
 from mnemo_core.ingest.policies import Policy
 from mnemo_core.text import secrets
 from mnemo_daemon.api import access, request_codec, response_codec
 from mnemo_daemon.api.resource import Resource, handles
-from mnemo_daemon.assistance.extraction import WrittenStatement
 from mnemo_daemon.errors import Refusal, bad_value
+from mnemo_daemon.indexing.index import INDEXED_CODES
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, IngestResult, Submission
 from mnemo_daemon.ingest.reassessment import Reclassification
-from mnemo_daemon.memories.memory_service import Caller
+from mnemo_daemon.lifecycle.profile_service import LISTED_STATES
+from mnemo_daemon.mcp.resources import NotePassages
+from mnemo_daemon.memories.memory_service import Caller, details_of, is_visible
 from mnemo_daemon.server.router import Reply, Request, decode
-from mnemo_store.records import CONTENT_CHARS_MAX, PROXY_SOURCE
+from mnemo_daemon.services import Services
+from mnemo_store.records import CONTENT_CHARS_MAX, PROXY_SOURCE, TRUSTS
 
 INDEXED_SECONDS_MAX = 10.0  # how long `wait: indexed` waits for the vectors of all texts of a request
 INDEXED_POLL_SECONDS = 0.002
@@ -75,10 +82,7 @@ class IngestApi(Resource):
             raise took
         await self._services.wait_until_open()  # a write may have found the disk failing
         (fields,) = await self._fields_of([(took, put)])
-        view = response_codec.memory_view(
-            self._services.memories.get(took.decision.memory.id), self._services.root_paths()
-        )
-        answer = RememberAnswer(**fields, memory=view, group=group or None)
+        answer = RememberAnswer(**fields, memory=self._memory_view(took.decision.memory.id), group=group or None)
         return Reply(answer, 201 if took.decision.outcome in ("stored", "repeats") else 200)
 
     @handles(operations.REMEMBER_MANY)
@@ -118,8 +122,7 @@ class IngestApi(Resource):
             raise took
         await self._services.wait_until_open()  # a write may have found the disk failing
         (fields,) = await self._fields_of([(took, read)])
-        found = self._services.memories.get(took.decision.memory.id)
-        return PieceAnswer(**fields, memory=response_codec.memory_view(found, self._services.root_paths()))
+        return PieceAnswer(**fields, memory=self._memory_view(took.decision.memory.id))
 
     @handles(operations.EXTRACT)
     async def extract(self, request: Request) -> Reply:
@@ -135,8 +138,8 @@ class IngestApi(Resource):
             texts = [each.submission.draft for each in read if isinstance(each, _BatchEntry)]
             preview = self._services.extraction.preview([(draft.content, draft.speaker) for draft in texts])
             read_statements = await _in_time(preview, asyncio.get_running_loop().time() + EXTRACTED_SECONDS_MAX)
-            views = [response_codec.statement_view(each) for each in read_statements or ()]
-            return Reply(ExtractAnswer(views, extracted=read_statements is not None, namespace=namespace))
+            is_read = read_statements is not None
+            return Reply(ExtractAnswer(read_statements or [], extracted=is_read, namespace=namespace))
         answer = await self._answer(request, read)
         results = [each for each in answer.results if isinstance(each, PieceAnswer)]
         return Reply(ExtractAnswer(
@@ -276,11 +279,7 @@ class IngestApi(Resource):
         )  # fmt: skip
 
     async def _ingested(
-        self,
-        read: Sequence[_Read],
-        caller: Caller,
-        group: str,
-        kind: type[RememberAnswer] | type[PieceAnswer],
+        self, read: Sequence[_Read], caller: Caller, group: str, kind: type[RememberAnswer] | type[PieceAnswer]
     ) -> list[Any]:
         """The answer to each, in order; a text that is still being ingested does not hold up the others."""
         puts = [each for each in read if isinstance(each, _BatchEntry)]
@@ -338,13 +337,13 @@ class IngestApi(Resource):
         ]
 
     async def _fields(
-        self, took: IngestResult, put: _BatchEntry, statements: list[WrittenStatement] | None, indexed_until: float
+        self, took: IngestResult, put: _BatchEntry, statements: list[StatementView] | None, indexed_until: float
     ) -> dict[str, Any]:
         fields = response_codec.ingest_fields(took, explain=put.submission.explain)
         ids = [took.decision.memory.id]
         if _is_extracted(took):
             fields["extracted"] = statements is not None
-            fields["statements"] = [response_codec.statement_view(each) for each in statements or ()]
+            fields["statements"] = statements or []
             ids += [each.id for each in statements or () if each.id is not None]
         indexed, degraded = took.item.is_seen, self._degraded()
         if put.wait != "stored" and took.decision.outcome != "discarded":
@@ -374,9 +373,80 @@ def _is_extracted(took: IngestResult) -> bool:
     return took.item.is_extracted and took.decision.outcome != "discarded"
 
 
-async def _in_time(extraction: "Future[list[WrittenStatement]]", until: float) -> list[WrittenStatement] | None:
+async def _in_time(extraction: "Future[list[StatementView]]", until: float) -> list[StatementView] | None:
     """The statements, None where they are not there in time; the job tries again what failed."""
     seconds = until - asyncio.get_running_loop().time()
     waits = asyncio.wrap_future(extraction)
     await asyncio.wait([waits], timeout=max(0.0, seconds))
     return waits.result() if waits.done() and waits.exception() is None else None
+
+
+IDS_SHOWN = 500  # of the memories that went to the trash with a folder
+RESCAN_SECONDS_MAX = 50.0  # how long a rescan is waited for; clients wait 60 s for an answer
+RESCAN_POLL_SECONDS = 0.01
+
+
+class NotesApi(Resource):
+    """Handlers of the watched folders of notes."""
+
+    @handles(operations.NOTES_ROOTS)
+    @handles(operations.NOTES_STATUS)
+    def notes_status(self, _: Request) -> NotesStatus:
+        return status_of_notes(self._services)
+
+    @handles(operations.ADD_ROOT)
+    def add_root(self, request: Request) -> NotesRootStatus:
+        asked: NewRootRequest = request.ask
+        notes = self._services.notes
+        root = notes.add_root(asked.path, access.writable_namespace(request))
+        return next(row for row in notes.status().roots if row.id == root.id)
+
+    @handles(operations.REMOVE_ROOT)
+    async def remove_root(self, request: Request) -> Reply:
+        query: RootQuery = request.query
+        if (query.path is None) == (query.id is None):
+            raise bad_value("give the folder's `path` or its `id`", "path")
+        ids = await self._workers.run(self._services.notes.remove_root, query.id or query.path)
+        return Reply(BulkDeleteAnswer(ids=ids[:IDS_SHOWN], deleted=len(ids)))
+
+    @handles(operations.RESCAN)
+    async def rescan(self, _: Request) -> Reply:
+        services, loop = self._services, asyncio.get_running_loop()
+        await self._workers.run(services.notes.rescan)
+        deadline = loop.time() + RESCAN_SECONDS_MAX
+        while not services.stopped.is_set() and loop.time() < deadline:
+            if services.notes.wait_until_settled(0.0):
+                break
+            await asyncio.sleep(RESCAN_POLL_SECONDS)  # no thread waits here: recalls need those
+        return Reply(await self._workers.run(status_of_notes, services))
+
+    async def passages(self, request: Request, path: str) -> NotePassages:
+        """Return the passages of a note, by its absolute path, as far as the request sees them. Raises a Refusal with
+        404."""
+        await self._services.wait_until_open()
+        return await self._workers.run(self._passages, request, path)
+
+    def _passages(self, request: Request, path: str) -> NotePassages:
+        services, caller = self._services, access.caller_of(request)
+        namespaces = access.visible_namespaces(access.namespace_of(request))
+        file_id = services.notes.find_file(path)
+        with services.store.snapshot() as snapshot:
+            file = snapshot.note(file_id) if file_id is not None else None
+            found = [details_of(snapshot, memory) for chunk in (file.chunks if file is not None else ())
+                     if (memory := snapshot.memory(chunk.memory)) is not None and memory.state in LISTED_STATES
+                     and (not namespaces or memory.namespace in namespaces)]  # fmt: skip
+        visible = [row for row in found if is_visible(row.memory, caller)]
+        if not found:
+            raise Refusal(404, "not_found", f"no watched folder has the note {path}", field="path")
+        roots = services.root_paths()
+        return NotePassages([response_codec.memory_view(row, roots) for row in visible], len(found) - len(visible))
+
+
+def status_of_notes(services: Services) -> NotesStatus:
+    """The folders, and how many of their passages are found by meaning."""
+    status, indexing = services.notes.status(), services.indexing
+    trust, state = services.views.attributes.columns("trust", "state")
+    passages = (trust == TRUSTS.index("note")) & np.isin(state, INDEXED_CODES)
+    status.by_words_only = int(np.count_nonzero(passages)) - indexing.count_found(passages)
+    status.seconds_left = indexing.progress().seconds_left if status.by_words_only else None
+    return status

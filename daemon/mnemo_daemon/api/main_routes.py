@@ -7,34 +7,17 @@ import functools
 
 from mnemo_client.protocol.operations import OPERATIONS
 from mnemo_daemon.api import access
-from mnemo_daemon.api.ask_routes import AskApi
-from mnemo_daemon.api.context_routes import ContextApi
-from mnemo_daemon.api.conversation_routes import ConversationApi
-from mnemo_daemon.api.daemon_routes import DaemonApi
-from mnemo_daemon.api.erasure_routes import ErasureApi
+from mnemo_daemon.api.daemon_routes import DaemonApi, StatusReport
 from mnemo_daemon.api.event_routes import EventsApi
-from mnemo_daemon.api.fact_routes import FactsApi
-from mnemo_daemon.api.graph_routes import GraphApi
-from mnemo_daemon.api.history_routes import HistoryApi
 from mnemo_daemon.api.hook_routes import HookApi
-from mnemo_daemon.api.ingest_routes import IngestApi
-from mnemo_daemon.api.lifecycle_routes import LifecycleApi
-from mnemo_daemon.api.maintenance_routes import MaintenanceApi
-from mnemo_daemon.api.memory_routes import MemoriesApi
-from mnemo_daemon.api.metrics_routes import MetricsApi
-from mnemo_daemon.api.notes_routes import NotesApi
-from mnemo_daemon.api.profile_routes import ProfilesApi
-from mnemo_daemon.api.recall_routes import RecallApi
-from mnemo_daemon.api.resource import Resource
-from mnemo_daemon.api.run_routes import RunsApi
-from mnemo_daemon.api.session_routes import SessionsApi
-from mnemo_daemon.api.state_routes import StateApi
-from mnemo_daemon.api.status_report import StatusReport
-from mnemo_daemon.api.sync_routes import SyncApi
-from mnemo_daemon.api.timeline_routes import TimelineApi
-from mnemo_daemon.api.topic_routes import TopicsApi
-from mnemo_daemon.api.transfer_routes import TransferApi
-from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.api.ingest_routes import IngestApi, NotesApi
+from mnemo_daemon.api.knowledge_routes import FactsApi, TopicsApi
+from mnemo_daemon.api.lifecycle_routes import LifecycleApi, ProfilesApi
+from mnemo_daemon.api.memory_routes import ErasureApi, HistoryApi, MemoriesApi
+from mnemo_daemon.api.recall_routes import AskApi, ContextApi, RecallApi
+from mnemo_daemon.api.resource import Resource, WorkerPool
+from mnemo_daemon.api.session_routes import ConversationApi, RunsApi, SessionsApi
+from mnemo_daemon.api.store_routes import MaintenanceApi, SyncApi, TransferApi
 from mnemo_daemon.mcp.endpoint import McpEndpoint
 from mnemo_daemon.server.router import Handler, Reply, Request, Route, RouteTable
 from mnemo_daemon.services import Services
@@ -48,7 +31,7 @@ class Api:
     def __init__(self, services: Services, report: StatusReport) -> None:
         self._services = services
         self._workers = workers = WorkerPool(THREADS, thread_name_prefix="mnemo-api")
-        self._erasure = ErasureApi(services)
+        self._erasure = ErasureApi(services, workers)
         self._notes = NotesApi(services, workers)
         self._mcp: McpEndpoint | None = None
         recall = RecallApi(services, workers)
@@ -58,14 +41,11 @@ class Api:
         self._resources: tuple[Resource, ...] = (
             SessionsApi(services, workers), MemoriesApi(services, workers), recall,
             AskApi(services, workers, recall), context, HookApi(services, workers, recall, context, ingest, runs),
-            StateApi(services, workers, report), DaemonApi(services, workers, report), self._notes, ingest,
-            HistoryApi(services, workers), TransferApi(services), MaintenanceApi(services), self._erasure,
-            runs, GraphApi(services, workers), LifecycleApi(services, workers),
-            ProfilesApi(services, workers), ConversationApi(services, workers, recall, ingest),
-            FactsApi(services, workers), SyncApi(services, workers),
-            TopicsApi(services, workers), TimelineApi(services, workers),
-            MetricsApi(services, workers, report),
-            EventsApi(services, workers, report),
+            DaemonApi(services, workers, report), self._notes, ingest, HistoryApi(services, workers),
+            TransferApi(services), MaintenanceApi(services, workers), self._erasure, runs,
+            LifecycleApi(services, workers, report), ProfilesApi(services, workers),
+            ConversationApi(services, workers, recall, ingest), FactsApi(services, workers),
+            SyncApi(services, workers), TopicsApi(services, workers), EventsApi(services, workers, report),
         )  # fmt: skip
 
     def close(self) -> None:
@@ -84,11 +64,8 @@ class Api:
             for route in sorted(routes, key=lambda route: OPERATIONS.index(route.operation))
             for alias in ("", *route.operation.aliases)
         ]
-        self._mcp = McpEndpoint(RouteTable(routes), self._problem, self._notes.passages)
+        self._mcp = McpEndpoint(RouteTable(routes), lambda: self._services.problem(), self._notes.passages)
         return [*routes, self._mcp.route()]
-
-    def _problem(self) -> str:
-        return self._services.problem()
 
     def _guarded(self, route: Route) -> Handler:
         operation = route.operation

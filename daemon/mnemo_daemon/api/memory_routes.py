@@ -1,13 +1,25 @@
-"""The routes of memories: lists, one memory, its edges, edits, the trash. SPEC 2.1, 3.7, 13"""
+"""The routes of memories: lists, one memory, its edges, edits, the trash, erasure; and of their history: versions, what
+changed since, undo, counts of memories by time. SPEC 2.1, 3.3, 3.7, 13"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Literal, NamedTuple
 
 import msgspec
+import numpy as np
 from msgspec import UNSET
 
 from mnemo_client.protocol import operations
+from mnemo_client.protocol.changes import (
+    DiffAnswer,
+    DiffQuery,
+    HistoryAnswer,
+    ShowingView,
+    ShownAnswer,
+    UndoAnswer,
+    UndoRequest,
+)
 from mnemo_client.protocol.memories import (
     AgentsAnswer,
     AgentView,
@@ -15,6 +27,10 @@ from mnemo_client.protocol.memories import (
     DeleteAnswer,
     DeleteQuery,
     EdgesAnswer,
+    EmptyTrashQuery,
+    EraseAnswer,
+    EraseOneRequest,
+    EraseRequest,
     ListFilter,
     ListMemoriesQuery,
     ListQuery,
@@ -24,6 +40,8 @@ from mnemo_client.protocol.memories import (
     Patch,
     RecentQuery,
     TagsAnswer,
+    TimelineAnswer,
+    TimelineQuery,
     TrashPage,
     TrashQuery,
     TrashView,
@@ -31,14 +49,19 @@ from mnemo_client.protocol.memories import (
 from mnemo_client.protocol.primitives import ScopedPageQuery, ScopedRequest, Time
 from mnemo_client.protocol.retrieval import RecalledMemory, SearchAnswer
 from mnemo_daemon.api import access, request_codec, response_codec
-from mnemo_daemon.api.resource import Resource, handles
+from mnemo_daemon.api.resource import Resource, WorkerPool, handles
 from mnemo_daemon.errors import Refusal, bad_value
+from mnemo_daemon.maintenance.erasure import Erasure
 from mnemo_daemon.memories.as_of import HistoryReader
-from mnemo_daemon.memories.history import History
-from mnemo_daemon.memories.memory_service import MemoryDetails, MemoryService
+from mnemo_daemon.memories.history import SEQ_DIGITS_MAX, History
+from mnemo_daemon.memories.memory_columns import range_of, read_timeline
+from mnemo_daemon.memories.memory_service import Caller, MemoryDetails, MemoryService
+from mnemo_daemon.memories.revert import RevertService
+from mnemo_daemon.models.embedders.embedding import lower_thread_priority
 from mnemo_daemon.server.router import Reply, Request
-from mnemo_daemon.table_walk import cursor_at, place_at
-from mnemo_daemon.times import parse_past_time
+from mnemo_daemon.services import Services
+from mnemo_daemon.table_walk import page_behind
+from mnemo_daemon.times import parse_bound
 from mnemo_store.indexes.attributes import MemoryFilter
 
 DELETE_MAX = 500  # memories that one DELETE by filter takes
@@ -57,17 +80,19 @@ class MemoriesApi(Resource):
     """The handlers of single memories and of lists of them."""
 
     @handles(operations.LIST_MEMORIES)
-    async def list_memories(self, request: Request) -> Reply:
+    def list_memories(self, request: Request) -> MemoryPage:
         query: ListMemoriesQuery = request.query
-        if query.id:
-            return Reply(await self._workers.run(self._listed, request, query))
-        page = await self._workers.run(self._page, request.query, self._list_filter(request))
         roots = self._services.root_paths()
-        memories = await self._workers.run(self._views, page.rows, roots)
-        return Reply(MemoryPage(memories=memories, cursor=page.cursor or None))
+        if query.id:
+            if query != ListMemoriesQuery(id=query.id, namespace=query.namespace, limit=query.limit):
+                raise bad_value("give ids or filters, not both; of one id, GET /v1/memories/{id} takes `as_of`", "id")
+            found, missing = self._memories.get_many(query.id, access.caller_of(request))
+            return MemoryPage(memories=self._views(found, roots), missing=missing)
+        page = self._page(query, self._list_filter(request))
+        return MemoryPage(memories=self._views(page.rows, roots), cursor=page.cursor or None)
 
     @handles(operations.RECENT)
-    async def recent(self, request: Request) -> Reply:
+    def recent(self, request: Request) -> SearchAnswer:
         query: RecentQuery = request.query
         namespace = access.namespace_of(request)
         wanted = self._list_filter(request)._replace(
@@ -76,58 +101,44 @@ class MemoriesApi(Resource):
         )
         if query.hours is not None:
             wanted = wanted._replace(since=int(self._services.store.now() - query.hours * 3_600_000))
-        page = await self._workers.run(self._page, query, wanted, True)
-        roots = self._services.root_paths()
-        views = await self._workers.run(self._views, page.rows, roots)
+        page = self._page(query, wanted, "event_at")
+        views = self._views(page.rows, self._services.root_paths())
         memories = [RecalledMemory(**msgspec.structs.asdict(view)) for view in views]
-        return Reply(SearchAnswer(memories=memories, total=page.total, namespace=namespace, cursor=page.cursor or None))
+        return SearchAnswer(memories=memories, total=page.total, namespace=namespace, cursor=page.cursor or None)
 
     @handles(operations.TAGS)
-    async def tags(self, request: Request) -> Reply:
+    def tags(self, request: Request) -> TagsAnswer:
         query: ScopedRequest = request.query
-        wanted = MemoryFilter(
-            namespaces=access.listed_namespaces(request), user_id=query.user_id or "local",
-            without_tags=access.hidden_tags(request),
-            now=self._services.store.now(),
-        )  # fmt: skip
-        counts = await self._workers.run(self._services.views.attributes.count_tags, wanted)
-        return Reply(TagsAnswer(tags=counts, namespace=access.namespace_of(request)))
+        counts = self._services.views.attributes.count_tags(self._listed_filter(request, query.user_id))
+        return TagsAnswer(tags=counts, namespace=access.namespace_of(request))
 
     @handles(operations.AGENTS)
-    async def agents(self, request: Request) -> Reply:
+    def agents(self, request: Request) -> AgentsAnswer:
         query: ScopedPageQuery = request.query
-        wanted = MemoryFilter(
-            namespaces=access.listed_namespaces(request), user_id=query.user_id or "local",
-            without_tags=access.hidden_tags(request), now=self._services.store.now(),
-        )  # fmt: skip
-        rows = await self._workers.run(self._services.views.attributes.writers, wanted)
-        after = place_at(query.cursor)
-        behind = [row for row in rows if after is None or (row[0], f"{row[1]:08}") < after]
-        shown = behind[: query.limit]
-        is_end = len(shown) == len(behind)
-        return Reply(AgentsAnswer(
+        rows = self._services.views.attributes.writers(self._listed_filter(request, query.user_id))
+        shown, more = page_behind(
+            rows, lambda row: (row[0], f"{row[1]:08}"), query.cursor, query.limit, is_descending=True
+        )
+        return AgentsAnswer(
             agents=[AgentView(agent_id=name, memories=count, last_at=at) for at, _, name, count in shown],
-            total=len(rows), cursor=None if is_end else cursor_at((shown[-1][0], f"{shown[-1][1]:08}")),
-            namespace=access.namespace_of(request),
-        ))  # fmt: skip
+            total=len(rows), cursor=more, namespace=access.namespace_of(request),
+        )  # fmt: skip
 
     @handles(operations.GET)
     async def get(self, request: Request) -> Reply:
         caller, at = access.caller_of(request), self._as_of(request.query.as_of)
         if at is None:
-            return Reply(self._view(self._memories.resolve(request.path["id"], caller)))
+            return Reply(self._memory_view(self._memories.resolve(request.path["id"], caller)))
         history = History(self._services.store, self._memories)
         row = await self._workers.run(history.memory_at, request.path["id"], at, caller)
         return Reply(response_codec.memory_view(row, self._services.root_paths()))
 
     @handles(operations.EDGES)
-    async def edges(self, request: Request) -> Reply:
+    def edges(self, request: Request) -> EdgesAnswer:
         query: MemoryPartsQuery = request.query
-        found, cursor = await self._workers.run(
-            self._memories.edges, request.path["id"], access.caller_of(request), query.limit, query.cursor or ""
-        )
-        roots = self._services.root_paths()
-        return Reply(EdgesAnswer(edges=[response_codec.edge(row, roots) for row in found], cursor=cursor or None))
+        caller, roots = access.caller_of(request), self._services.root_paths()
+        found, cursor = self._memories.edges(request.path["id"], caller, query.limit, query.cursor or "")
+        return EdgesAnswer(edges=[response_codec.edge(row, roots) for row in found], cursor=cursor or None)
 
     @handles(operations.PATCH)
     async def edit(self, request: Request) -> Reply:
@@ -144,7 +155,7 @@ class MemoriesApi(Resource):
         future = self._memories.edit(request.path["id"], fields, if_version, caller)
         done = await asyncio.wrap_future(future)
         await self._services.wait_until_open()  # a write may have found the disk failing
-        return Reply(msgspec.structs.replace(self._view(done.result), seq=done.seq or None))
+        return Reply(msgspec.structs.replace(self._memory_view(done.result), seq=done.seq or None))
 
     @handles(operations.DELETE)
     async def delete(self, request: Request) -> Reply:
@@ -193,17 +204,17 @@ class MemoriesApi(Resource):
         future = self._memories.restore(request.path["id"], access.caller_of(request))
         done = await asyncio.wrap_future(future)
         await self._services.wait_until_open()  # a write may have found the disk failing
-        return Reply(msgspec.structs.replace(self._view(done.result), seq=done.seq or None))
+        return Reply(msgspec.structs.replace(self._memory_view(done.result), seq=done.seq or None))
 
     @handles(operations.TRASH)
-    async def trash(self, request: Request) -> Reply:
+    def trash(self, request: Request) -> TrashPage:
         query: TrashQuery = request.query
         states = ("discarded",) if query.set_aside else ("trashed",)
         wanted = MemoryFilter(
             states=states, namespaces=access.listed_namespaces(request), user_id=query.user_id or "local",
             without_tags=access.hidden_tags(request),
         )  # fmt: skip
-        rows, cursor = await self._workers.run(self._memories.page, wanted, query.limit, query.cursor or "")
+        rows, cursor = self._memories.page(wanted, query.limit, query.cursor or "", by="modified_at")
         roots = self._services.root_paths()
         views, entries = [], []
         with self._services.store.snapshot() as snapshot:
@@ -212,16 +223,13 @@ class MemoriesApi(Resource):
                 entry = snapshot.trash(row.memory.id)
                 if entry is not None:
                     entries.append(TrashView(memory=views[-1], at=entry.at, why=entry.why))
-        return Reply(TrashPage(memories=views, entries=entries, cursor=cursor or None))
+        return TrashPage(memories=views, entries=entries, cursor=cursor or None)
 
     # Shared by the handlers
 
     @property
     def _memories(self) -> MemoryService:
         return self._services.memories
-
-    def _view(self, memory_id: str) -> MemoryView:
-        return response_codec.memory_view(self._memories.get(memory_id), self._services.root_paths())
 
     def _views(self, rows: Sequence[MemoryDetails], roots: Mapping[str, str]) -> list[MemoryView]:
         """The memories of a page as they are answered, made while no query is running."""
@@ -231,14 +239,7 @@ class MemoriesApi(Resource):
             views += [response_codec.memory_view(row, roots) for row in rows[begin : begin + VIEWS_AT_ONCE]]
         return views
 
-    def _listed(self, request: Request, query: ListMemoriesQuery) -> MemoryPage:
-        """The memories whose ids the request names."""
-        if query != ListMemoriesQuery(id=query.id, namespace=query.namespace, limit=query.limit):
-            raise bad_value("give ids or filters, not both; of one id, GET /v1/memories/{id} takes `as_of`", "id")
-        found, missing = self._memories.get_many(query.id, access.caller_of(request), "id")
-        return MemoryPage(memories=self._views(found, self._services.root_paths()), missing=missing)
-
-    def _page(self, query: ListQuery, wanted: MemoryFilter, recent: bool = False) -> _MemoryRows:
+    def _page(self, query: ListQuery, wanted: MemoryFilter, by: Literal["event_at"] | None = None) -> _MemoryRows:
         then = None
         if (at := self._as_of(query.as_of)) is not None:
             if "trashed" in query.states:
@@ -252,11 +253,183 @@ class MemoriesApi(Resource):
                 raise bad_value("a key names a memory of one namespace", "key")
             if (only := self._memories.id_by_key(wanted.namespaces[0], wanted.user_id, query.key)) is None:
                 return _MemoryRows([], "")
-        rows, cursor = self._memories.page(wanted, query.limit, query.cursor or "", recent=recent, then=then, only=only)
-        return _MemoryRows(rows, cursor, self._memories.count(wanted, then) if recent else 0)
+        rows, cursor = self._memories.page(wanted, query.limit, query.cursor or "", by=by, then=then, only=only)
+        return _MemoryRows(rows, cursor, self._memories.count(wanted, then) if by else 0)
 
     def _as_of(self, time: Time | None) -> int | None:
-        return None if time is None else parse_past_time(time, "as_of", self._services.store.now())
+        return None if time is None else parse_bound(time, "as_of", "until", self._services.store.now())
 
     def _list_filter(self, request: Request) -> MemoryFilter:
         return request_codec.list_filter(request, request.query, self._services.store.now())
+
+
+PURGED_MAX = 10_000  # memories that one request by filter forgets
+
+
+class ErasureApi(Resource):
+    """The handlers, for a person alone. Their work takes long: one request after the other runs on a thread."""
+
+    def __init__(self, services: Services, workers: WorkerPool) -> None:
+        own = WorkerPool(1, thread_name_prefix="mnemo-forget", initializer=lower_thread_priority)
+        super().__init__(services, workers, own)
+        self._erasure: Erasure | None = None  # once a request has used it
+
+    def close(self) -> None:
+        """End an erasure that is under way before its next step; the next start finishes it."""
+        if self._erasure is not None:
+            self._erasure.stop()
+        super().close()
+
+    @handles(operations.ERASE)
+    async def erase_one(self, request: Request) -> Reply:
+        memory_id = self._services.memories.resolve(request.path["id"], access.caller_of(request))
+        return await self._erase(request, [memory_id])
+
+    @handles(operations.ERASE_MANY)
+    async def erase_many(self, request: Request) -> Reply:
+        asked: EraseRequest = request.ask
+        if bool(asked.ids) == (asked.filter is not None):
+            raise bad_value("name memories by `ids` or by `filter`", "ids")
+        if asked.filter is not None:
+            ids = self._matching_ids(request_codec.erase_filter(request, asked.filter, self._services.store.now()))
+        else:
+            ids = await asyncio.to_thread(self._resolved, asked.ids, access.caller_of(request))
+        return await self._erase(request, list(dict.fromkeys(ids)))
+
+    @handles(operations.EMPTY_TRASH)
+    async def empty_trash(self, request: Request) -> Reply:
+        query: EmptyTrashQuery = request.query
+        with self._services.operations.running("trash empty") as operation:
+            empty = partial(
+                self._services.trash.empty, access.listed_namespaces(request), access.caller_of(request).name,
+                query.user_id or "local", confirm=query.confirm, is_stopping=self._services.stopped.is_set,
+                progress=operation.report,
+            )  # fmt: skip
+            return Reply(await self._own.run(empty))
+
+    async def _erase(self, request: Request, ids: Sequence[str]) -> Reply:
+        asked: EraseRequest | EraseOneRequest = request.ask
+        erasure = self._erasure = self._services.erasure
+        if not ids:
+            return Reply(EraseAnswer(purged=[], derived=[], dry_run=asked.dry_run))
+        if asked.dry_run:
+            return Reply(await self._own.run(erasure.plan, ids))
+        by = access.caller_of(request).name
+        with self._services.operations.running("forget") as operation:
+            erase = partial(
+                erasure.erase, ids, by, quoting=asked.quoting, everywhere=asked.everywhere, progress=operation.report
+            )
+            return Reply(await self._own.run(erase))
+
+    def _resolved(self, texts: Sequence[str], caller: Caller) -> list[str]:
+        resolve = self._services.memories.resolve
+        return [resolve(text, caller, f"ids[{at}]") for at, text in enumerate(texts)]
+
+    def _matching_ids(self, wanted: MemoryFilter) -> list[str]:
+        """The ids of what passes the filter. Raises a Refusal for too many."""
+        columns = self._services.views.attributes
+        numbers = np.flatnonzero(columns.mask(wanted))
+        if len(numbers) > PURGED_MAX:
+            message = (
+                f"{len(numbers)} memories pass the filter, and at most {PURGED_MAX} are forgotten at once: narrow it"
+            )
+            raise Refusal(422, "refused", message, field="filter")
+        return columns.ids(numbers)
+
+
+IDS_SHOWN = 500  # of what an undo put back
+
+_SEQ = "seq:"
+
+
+class HistoryApi(Resource):
+    """The handlers. Whole histories are read, so everything goes to a thread."""
+
+    @handles(operations.HISTORY)
+    def history(self, request: Request) -> HistoryAnswer:
+        query: MemoryPartsQuery = request.query
+        rows, cursor = self._history.versions(
+            request.path["id"], access.caller_of(request), query.limit, query.cursor or ""
+        )
+        roots, names = self._services.root_paths(), self._services.sync.names()
+        versions = [response_codec.version(row, roots, names) for row in rows]
+        return HistoryAnswer(versions=versions, cursor=cursor or None)
+
+    @handles(operations.SHOWN)
+    def shown(self, request: Request) -> ShownAnswer:
+        query: MemoryPartsQuery = request.query
+        memory_id = self._services.memories.resolve(request.path["id"], access.caller_of(request))
+        found = self._services.shown_recorder.of_memory(memory_id)
+        behind = [each for each in found if query.cursor is None or each.id < query.cursor]
+        page = behind[: query.limit]
+        views = [
+            ShowingView(
+                answer=each.id, at=each.at, operation=each.operation, by=each.by, rank=each.rank,
+                session_id=each.session_id or None,
+            )
+            for each in page
+        ]  # fmt: skip
+        return ShownAnswer(shown=views, total=len(found), cursor=page[-1].id if len(behind) > len(page) else None)
+
+    @handles(operations.UNDO)
+    def undo(self, request: Request) -> UndoAnswer:
+        asked: UndoRequest = request.ask
+        if len([each for each in (asked.seq, asked.group, asked.cycle) if each is not None]) > 1:
+            raise bad_value("give one of `seq`, `group` and `cycle`", "group")
+        if asked.cycle is not None:
+            access.refuse_agents(request)
+        done = RevertService(self._services.store).revert(
+            asked.seq, asked.group, access.caller_of(request), cycle=asked.cycle, dry_run=asked.dry_run
+        )
+        return UndoAnswer(
+            seq=done.seqs[-1], what=done.what, ids=done.ids[:IDS_SHOWN], dry_run=asked.dry_run, total=len(done.ids),
+            seqs=done.seqs[-IDS_SHOWN:], undo_seq=done.made or None, undo_group=done.group or None,
+        )  # fmt: skip
+
+    @property
+    def _history(self) -> History:
+        return History(self._services.store, self._services.memories)
+
+    @handles(operations.DIFF)
+    def diff(self, request: Request) -> DiffAnswer:
+        query: DiffQuery = request.query
+        since = self._seq(str(query.since), "since")
+        until = self._seq(str(query.until), "until") if query.until is not None else None
+        if until is not None and until < since:
+            raise bad_value("`until` lies before `since`", "until")
+        rows, span, cursor = self._history.differences(
+            self._history.span(since, until), access.listed_namespaces(request), query.user_id or "local",
+            access.caller_of(request), query.limit, query.cursor or "",
+        )  # fmt: skip
+        roots = self._services.root_paths()
+        shown = [response_codec.difference(row, roots, self._services.sync.names()) for row in rows]
+        return DiffAnswer(
+            since_seq=span.since,
+            until_seq=span.until,
+            added=[row for row in shown if row.how in ("added", "restored")],
+            changed=[row for row in shown if row.how == "changed"],
+            removed=[row for row in shown if row.how in ("trashed", "dropped")],
+            namespace=access.namespace_of(request),
+            cursor=cursor or None,
+        )
+
+    def _seq(self, text: str, field: Literal["since", "until"]) -> int:
+        """The seq that `seq:N` names, or that of the last change up to a time. Raises a Refusal."""
+        number = text.removeprefix(_SEQ)
+        if number != text:
+            if not number.isdecimal() or len(number) > SEQ_DIGITS_MAX:
+                raise bad_value(f"`{field}` is a time, or `seq:` and the number of a change", field)
+            return int(number)
+        at = parse_bound(text, field, field, self._services.store.now())
+        return self._history.reader.seq_at(at)
+
+    @handles(operations.TIMELINE)
+    def timeline(self, request: Request) -> TimelineAnswer:
+        query: TimelineQuery = request.query
+        now = self._services.store.now()
+        wanted = request_codec.list_filter(request, query, now)
+        span = range_of(wanted.since, wanted.until, query.step, now)
+        self._services.priority.yield_to_queries()
+        answer = read_timeline(self._services.views.attributes, wanted, query.by, query.step, span)
+        answer.namespace = access.namespace_of(request)
+        return answer

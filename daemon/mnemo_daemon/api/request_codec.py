@@ -9,7 +9,6 @@ from msgspec import UNSET, UnsetType
 from mnemo_client.protocol.choices import TurnRole
 from mnemo_client.protocol.ingestion import IngestRequest, Turn, TurnsRequest
 from mnemo_client.protocol.memories import EraseFilter, ListFilter, NewMemory, Patch, ProcedureTrace
-from mnemo_client.protocol.primitives import Time
 from mnemo_client.protocol.retrieval import RecallRequest
 from mnemo_core.ingest.mutations import Draft
 from mnemo_core.ingest.trust import importance_source, lowest_trust
@@ -26,11 +25,9 @@ from mnemo_daemon.retrieval.question import Question
 from mnemo_daemon.server.router import Request
 from mnemo_daemon.settings import Settings
 from mnemo_daemon.times import (
-    MS_DIGITS_MAX,
     parse_bound,
     parse_expiry,
     parse_interval,
-    parse_past_time,
     parse_time,
     utc_offset,
 )
@@ -45,7 +42,6 @@ from mnemo_store.records import (
     Trust,
 )
 
-YEAR_DIGITS = 4
 # A system prompt is the text of a program, not of the person who talks to it.
 ROLE_TRUSTS: dict[TurnRole, Trust] = {
     "user": "user", "agent": "agent", "assistant": "agent", "system": "agent", "tool": "tool",
@@ -75,31 +71,18 @@ def draft_of(request: Request, asked: NewMemory, policy: SecretPolicy, now: int)
     content, masked, is_sensitive = _masked(content, trust, policy)
     trace, masked_in_trace, is_trace_sensitive = _trace(_or(asked.trace, None), trust, policy)
     draft = Draft(
-        content=content,
-        namespace=access.writable_namespace(request, asked.namespace),
-        user_id=asked.user_id or "local",
-        trust=trust,
-        source=_text(_or(asked.source, None), "source") or request.entry_point,
-        kind=_or(asked.kind, None),
-        form=_or(asked.form, None),
-        category=_or(asked.category, None),
-        importance=_or(asked.importance, None),
-        importance_source=importance_source(trust),
-        event_at=_event_time(_or(asked.event_at, None), now),
-        expires_at=_expires_at(_or(asked.expires_at, None), now),
-        speaker=_text(_or(asked.speaker, None), "speaker"),
-        tags=tags,
-        agent_id=_text(agent_id, "agent_id"),
-        run_id=_text(_or(asked.run_id, None), "run_id"),
-        session_id=_text(_or(asked.session_id, None), "session_id"),
-        key=_text(asked.key, "key"),
-        evidence=_evidence(_or(asked.evidence, [])),
-        derived_from=tuple(_or(asked.derived_from, [])),
-        supersedes=tuple(asked.supersedes),
-        pinned=_or(asked.pinned, False),
-        trace=trace,
+        content=content, namespace=access.writable_namespace(request, asked.namespace),
+        user_id=asked.user_id or "local", trust=trust,
+        source=_text(_or(asked.source, None), "source") or request.entry_point, kind=_or(asked.kind, None),
+        form=_or(asked.form, None), category=_or(asked.category, None), importance=_or(asked.importance, None),
+        importance_source=importance_source(trust), event_at=_event_time(_or(asked.event_at, None), now),
+        expires_at=_expires_at(_or(asked.expires_at, None), now), speaker=_text(_or(asked.speaker, None), "speaker"),
+        tags=tags, agent_id=_text(agent_id, "agent_id"), run_id=_text(_or(asked.run_id, None), "run_id"),
+        session_id=_text(_or(asked.session_id, None), "session_id"), key=_text(asked.key, "key"),
+        evidence=_evidence(_or(asked.evidence, [])), derived_from=tuple(_or(asked.derived_from, [])),
+        supersedes=tuple(asked.supersedes), pinned=_or(asked.pinned, False), trace=trace,
         given=frozenset(name for name in _KEPT_UNDER_A_KEY if getattr(asked, name) is not UNSET),
-    )
+    )  # fmt: skip
     return _tagged(draft, is_sensitive or is_trace_sensitive), list(dict.fromkeys([*masked, *masked_in_trace]))
 
 
@@ -107,14 +90,10 @@ def text_draft(request: Request, asked: IngestRequest, now: int) -> Draft:
     """The draft that all pieces of a text share; it has no content. Raises a Refusal."""
     trust, source = access.trust_of(request, asked.agent_id), _text(asked.source, "source") or "ingest"
     return _scoped_draft(request, asked, trust, source)._replace(
-        kind=asked.kind,
-        category=asked.category,
-        importance=asked.importance,
-        event_at=_event_time(asked.event_at, now),
-        expires_at=_expires_at(asked.expires_at, now),
-        speaker=_text(asked.speaker, "speaker"),
-        evidence=_evidence(asked.evidence),
-    )
+        kind=asked.kind, category=asked.category, importance=asked.importance,
+        event_at=_event_time(asked.event_at, now), expires_at=_expires_at(asked.expires_at, now),
+        speaker=_text(asked.speaker, "speaker"), evidence=_evidence(asked.evidence),
+    )  # fmt: skip
 
 
 def piece_draft(whole: Draft, piece: str, policy: SecretPolicy) -> Draft:
@@ -145,16 +124,10 @@ def turn_draft(request: Request, place: int, content: str, policy: SecretPolicy,
 def _scoped_draft(request: Request, asked: IngestRequest | TurnsRequest, trust: Trust, source: str) -> Draft:
     """The fields that all parts of a text or conversation share."""
     return Draft(
-        content="",
-        namespace=access.writable_namespace(request),
-        user_id=asked.user_id or "local",
-        trust=trust,
-        source=source,
-        tags=_tags(asked.tags),
-        agent_id=_text(asked.agent_id, "agent_id"),
-        run_id=_text(asked.run_id, "run_id"),
-        session_id=_text(asked.session_id, "session_id"),
-    )
+        content="", namespace=access.writable_namespace(request), user_id=asked.user_id or "local", trust=trust,
+        source=source, tags=_tags(asked.tags), agent_id=_text(asked.agent_id, "agent_id"),
+        run_id=_text(asked.run_id, "run_id"), session_id=_text(asked.session_id, "session_id"),
+    )  # fmt: skip
 
 
 def role_of(turn: Turn) -> Literal["user", "agent"]:
@@ -203,16 +176,14 @@ def question_of(
     request: Request, asked: RecallRequest, now: int, settings: Settings | None = None, *, is_prompt: bool = False
 ) -> Question:
     """Validate a recall request; fields that it leaves out come from the profile of its namespace, else from settings.
-
-    is_prompt: the query is a prompt, which names a time only where it asks. Raises a Refusal that names the field.
-    """
+    is_prompt: the query is a prompt, which names a time only where it asks. Raises a Refusal that names the field."""
     if not asked.query.strip():
         raise bad_value("an empty query asks nothing: say what to look for", "query")
     _refuse_broken(asked.query, "query")
     if asked.top_k is not None and asked.limit is not None:
         raise bad_value("`limit` is another name for `top_k`: give one of them", "limit")
     namespace = access.namespace_of(request)
-    as_of = parse_past_time(asked.as_of, "as_of", now) if asked.as_of is not None else None
+    as_of = parse_bound(asked.as_of, "as_of", "until", now) if asked.as_of is not None else None
     if asked.now is not None:
         now = parse_time(asked.now, "now")
     elif as_of is not None:
@@ -228,33 +199,17 @@ def question_of(
     if asked.time == "auto" and ranker == "auto" and asked.since is None and asked.until is None:
         time = read_question_time(asked.query, now, utc_offset, is_prompt=is_prompt)
     return Question(
-        query=asked.query,
-        filter=_recall_filter(request, asked, now, defaults),
-        top_k=defaults.list_top_k if takes_list else top_k,
-        takes_list=takes_list,
-        offset=asked.offset,
+        query=asked.query, filter=_recall_filter(request, asked, now, defaults),
+        top_k=defaults.list_top_k if takes_list else top_k, takes_list=takes_list, offset=asked.offset,
         token_budget=defaults.token_budget if budget is UNSET else budget,
-        min_score=defaults.min_score if asked.min_score is None else asked.min_score,
-        sort=asked.sort,
-        ranker=ranker,
-        mode=asked.mode,
-        recency_bias=asked.recency_bias,
-        semantic_weight=asked.semantic_weight,
-        preferences=asked.preferences or defaults.preferences,
-        cut=asked.cut or defaults.cut,
-        group_by=asked.group_by,
+        min_score=defaults.min_score if asked.min_score is None else asked.min_score, sort=asked.sort, ranker=ranker,
+        mode=asked.mode, recency_bias=asked.recency_bias, semantic_weight=asked.semantic_weight,
+        preferences=asked.preferences or defaults.preferences, cut=asked.cut or defaults.cut, group_by=asked.group_by,
         expand=defaults.expand if asked.expand == "auto" else "true" if asked.expand else "false",
-        rerank=defaults.rerank if asked.rerank is None else asked.rerank,
-        exact=asked.exact,
-        highlight=asked.highlight,
-        explain=asked.explain,
-        working_session=asked.session_id,
-        working_any="working" in asked.kinds,
-        as_of=as_of,
-        copies=defaults.copies,
-        by_source=settings.profile_of(namespace).thresholds == "source",
-        time=time,
-    )
+        rerank=defaults.rerank if asked.rerank is None else asked.rerank, exact=asked.exact, highlight=asked.highlight,
+        explain=asked.explain, working_session=asked.session_id, working_any="working" in asked.kinds, as_of=as_of,
+        copies=defaults.copies, by_source=settings.profile_of(namespace).thresholds == "source", time=time,
+    )  # fmt: skip
 
 
 # Filters
@@ -263,16 +218,11 @@ def question_of(
 def list_filter(request: Request, query: ListFilter, now: int) -> MemoryFilter:
     """The filter of a list. Raises a Refusal that names the parameter."""
     tags = tuple(tag.strip().lower() for tag in query.tags)
-    since, until = parse_interval(query_time(query.since), query_time(query.until), now)
+    since, until = parse_interval(query.since, query.until, now)
     return _common_filter(query)._replace(
-        namespaces=access.listed_namespaces(request),
-        states=tuple(query.states) or ("active", "archived"),
-        tags=tags,
-        without_tags=access.hidden_tags(request, tags),
-        since=since,
-        until=until,
-        now=now,
-    )
+        namespaces=access.listed_namespaces(request), states=tuple(query.states) or ("active", "archived"), tags=tags,
+        without_tags=access.hidden_tags(request, tags), since=since, until=until, now=now,
+    )  # fmt: skip
 
 
 def erase_filter(request: Request, asked: EraseFilter, now: int) -> MemoryFilter:
@@ -291,44 +241,25 @@ def erase_filter(request: Request, asked: EraseFilter, now: int) -> MemoryFilter
     )
 
 
-def query_time(value: Time | None) -> Time | None:
-    """A time of a query string, where all is text: digits are milliseconds, but four of them a year."""
-    if not isinstance(value, str) or not value.isdecimal() or len(value) == YEAR_DIGITS or len(value) > MS_DIGITS_MAX:
-        return value
-    return int(value)
-
-
 def _recall_filter(request: Request, asked: RecallRequest, now: int, defaults: RecallDefaults) -> MemoryFilter:
     included = (state for state in ("compressed", "superseded", "discarded") if getattr(asked, f"include_{state}"))
     tags = _tags(asked.tags)
     since, until = parse_interval(asked.since, asked.until, now)
     return _common_filter(asked)._replace(
-        namespaces=access.visible_namespaces(access.namespace_of(request)),
-        states=("active", "archived", *included),
-        tags=tags,
-        without_tags=access.hidden_tags(request, tags),
-        trust_min=asked.trust_min,
-        since=since,
-        until=until,
+        namespaces=access.visible_namespaces(access.namespace_of(request)), states=("active", "archived", *included),
+        tags=tags, without_tags=access.hidden_tags(request, tags), trust_min=asked.trust_min, since=since, until=until,
         min_importance=defaults.min_importance if asked.min_importance is None else asked.min_importance,
-        min_importance_unasked=defaults.min_importance_unasked if asked.min_importance is None else 0.0,
-        now=now,
-    )
+        min_importance_unasked=defaults.min_importance_unasked if asked.min_importance is None else 0.0, now=now,
+    )  # fmt: skip
 
 
 def _common_filter(asked: ListFilter | EraseFilter | RecallRequest) -> MemoryFilter:
     """The fields that every filter takes over as they are."""
     return MemoryFilter(
-        user_id=asked.user_id or "local",
-        agent_id=asked.agent_id,
-        run_id=asked.run_id,
-        session_id=asked.session_id,
-        kinds=tuple(asked.kinds),
-        categories=tuple(asked.categories),
-        layers=tuple(asked.layers),
-        source=asked.source,
+        user_id=asked.user_id or "local", agent_id=asked.agent_id, run_id=asked.run_id, session_id=asked.session_id,
+        kinds=tuple(asked.kinds), categories=tuple(asked.categories), layers=tuple(asked.layers), source=asked.source,
         speaker=asked.speaker,
-    )
+    )  # fmt: skip
 
 
 # Fields
@@ -343,10 +274,7 @@ def clean_text(text: str, field: str) -> str:
 
 
 def _content(text: str) -> str:
-    try:
-        content = cleaning.clean_text(text)
-    except cleaning.InvalidTextError as error:
-        raise bad_value(str(error), "content") from None
+    content = clean_text(text, "content")
     if not content:
         raise bad_value("there is nothing in the text to remember", "content")
     if len(content) > CONTENT_CHARS_MAX:

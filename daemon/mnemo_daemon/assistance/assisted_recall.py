@@ -12,9 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
-from mnemo_core.llm.questions.expand import EXPAND
-from mnemo_core.llm.questions.question_answer import ANSWER
-from mnemo_core.llm.questions.rerank import RERANK, SOURCES_MAX, SourceScores, kept_sources
+from mnemo_core.llm.question_answer import ANSWER
+from mnemo_core.llm.recall_tasks import EXPAND, RERANK, SOURCES_MAX, SourceScores, kept_sources
 from mnemo_core.llm.tasks import TaskInputs
 from mnemo_daemon.assistance.question_answering import answer_inputs, recalled_source, source_text
 from mnemo_daemon.models.language.task_runner import TaskRunner

@@ -19,15 +19,15 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
+from mnemo_client.protocol.ingestion import StatementView
 from mnemo_core.ingest import write_plan
-from mnemo_core.ingest.mutations import Decision, Draft, Outcome, has_expired
+from mnemo_core.ingest.mutations import Decision, Draft, has_expired
 from mnemo_core.ingest.write_plan import COMPARED_STATES, IngestItem, PendingSnapshot, StatedFact
 from mnemo_core.llm.extraction import EXTRACT, FACT_EXTRACT, STATEMENT_CHARACTERS
+from mnemo_core.llm.merge import INSERT_MERGE
 from mnemo_core.llm.tasks import RecalledSource, TaskInputs
-from mnemo_core.llm.writing.merge import INSERT_MERGE
 from mnemo_core.text.dates.time_mentions import find_event_time, said_at
-from mnemo_core.text.languages import content_words
-from mnemo_core.text.segmentation import sentence_ends
+from mnemo_core.text.languages import content_words, sentence_ends
 from mnemo_core.text.syntax.statements import Triple, extract_statements, extract_triple
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import BY_INTAKE
@@ -63,15 +63,6 @@ class ReadStatement(NamedTuple):
     triple_method: str = "rule"
 
 
-class WrittenStatement(NamedTuple):
-    """A statement, and what became of it: None for one whose text was erased on purpose."""
-
-    text: str
-    triple: Triple | None
-    id: str | None
-    outcome: Outcome | None
-
-
 class StatementExtraction:
     """The service. Any thread may call it; `run_slice` is the job's."""
 
@@ -83,8 +74,8 @@ class StatementExtraction:
         self._is_closing = threading.Event()
         self._threads = ThreadPoolExecutor(THREADS, "mnemo-extract")
         self._lock = threading.Lock()
-        self._results: OrderedDict[str, Future[list[WrittenStatement]]] = OrderedDict()
-        self._current: tuple[str, Future[list[WrittenStatement]]] | None = None  # the job's
+        self._results: OrderedDict[str, Future[list[StatementView]]] = OrderedDict()
+        self._current: tuple[str, Future[list[StatementView]]] | None = None  # the job's
         self._failed: set[str] = set()  # texts that come after the others
 
     def close(self) -> None:
@@ -97,7 +88,7 @@ class StatementExtraction:
         with self._lock:
             self._results = OrderedDict((key, each) for key, each in self._results.items() if not each.done())
 
-    def submit(self, memory_id: str) -> "Future[list[WrittenStatement]]":
+    def submit(self, memory_id: str) -> "Future[list[StatementView]]":
         """The statements of a text that is or was pending, once they are written."""
         with self._lock:
             future = self._results.get(memory_id)
@@ -108,13 +99,12 @@ class StatementExtraction:
                     del self._results[each]
             return future
 
-    def preview(self, texts: Sequence[tuple[str, str]]) -> "Future[list[WrittenStatement]]":
+    def preview(self, texts: Sequence[tuple[str, str]]) -> "Future[list[StatementView]]":
         """The statements of texts (content, speaker), which are not stored."""
 
-        def read() -> list[WrittenStatement]:
+        def read() -> list[StatementView]:
             found = [(content, each) for content, speaker in texts for each in self._read(content, speaker)]
-            return [WrittenStatement(each.text, each.triple, None, None) for content, each in found
-                    if content_hash(each.text) != content_hash(content)]  # fmt: skip
+            return [_view(each, None) for content, each in found if content_hash(each.text) != content_hash(content)]
 
         return self._threads.submit(read)
 
@@ -151,7 +141,7 @@ class StatementExtraction:
         with self._store.snapshot() as snapshot:
             return snapshot.get(EXTRACTIONS, memory_id)
 
-    def _extract(self, memory_id: str) -> list[WrittenStatement]:
+    def _extract(self, memory_id: str) -> list[StatementView]:
         """Write the statements of a text and return them; none where it is not pending, gone or hidden."""
         read: tuple[str, str] | None = None
         statements: list[ReadStatement] = []
@@ -207,7 +197,7 @@ class StatementExtraction:
 
     def _write(
         self, source: Memory, pending: PendingExtraction, statements: Sequence[ReadStatement]
-    ) -> list[WrittenStatement] | None:
+    ) -> list[StatementView] | None:
         """Write statements and facts; None where the text is another by now."""
         own = content_hash(source.content)  # of the text, which may be a statement itself
         itself = [each for each in statements if content_hash(each.text) == own]
@@ -236,10 +226,7 @@ class StatementExtraction:
         decided = self._pipeline.ingest_on_this_thread(submissions, caller, write)
         if decided is None:
             return None
-        return [
-            WrittenStatement(each.text, each.triple, one.memory.id if one else None, one.outcome if one else None)
-            for each, one in zip(new, decided, strict=True)
-        ]
+        return list(map(_view, new, decided))
 
 
 def facts_of(snapshot: Snapshot, memory: Memory) -> list[Fact]:
@@ -258,6 +245,15 @@ def _passages(text: str) -> Iterator[str]:
         last = end
     if text[start:].strip():
         yield text[start:]
+
+
+def _view(statement: ReadStatement, decided: Decision | None) -> StatementView:
+    """The statement with what became of it: None where it is not stored, or its text was erased on purpose."""
+    triple = statement.triple
+    return StatementView(
+        text=statement.text, triple=triple and (triple.subject, triple.predicate, triple.object),
+        id=decided.memory.id if decided else None, outcome=decided.outcome if decided else None,
+    )  # fmt: skip
 
 
 def _submission(source: Memory, pending: PendingExtraction, statement: ReadStatement) -> Submission:

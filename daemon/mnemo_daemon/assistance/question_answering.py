@@ -6,10 +6,11 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from mnemo_core.llm.questions.question_answer import (
+from mnemo_core.llm.question_answer import (
     ANSWER,
     KNOWN_SHARE_MIN,
     QUOTED_CHARACTERS,
@@ -24,10 +25,10 @@ from mnemo_core.llm.questions.question_answer import (
     whole_sentences,
 )
 from mnemo_core.llm.tasks import EarlierQuestion, RecalledSource, TaskInputs
-from mnemo_core.retrieval.agenda import AgendaTime, DatedText, read_agenda
 from mnemo_core.retrieval.answer_judge import AnswerCandidate, AnswerJudge
+from mnemo_core.retrieval.excerpts import unwrap
 from mnemo_core.retrieval.ranking.rankers import Ranker
-from mnemo_core.retrieval.snippets import unwrap
+from mnemo_core.retrieval.time_placement import AgendaTime, DatedText, read_agenda
 from mnemo_core.text.dates.local_days import local_time
 from mnemo_core.text.dates.time_mentions import said_at
 from mnemo_core.text.statement_reading import read_statement
@@ -41,6 +42,7 @@ ANSWER_WEIGHTS = Path(__file__).parents[1] / "weights" / "answers.json"  # of th
 OWN_SHARE_MIN = 0.85  # of the best score
 CLOSEST_SCORE_MIN = 0.15  # of a memory that is shown instead of an answer
 UNKNOWN = "I don't know."
+_ENDS = (".", "!", "?", "…", ":", "。", "！", "？", '"', ")")  # of a sentence that another one may follow
 
 SESSIONS_MAX = 256  # the one that was used longest ago goes first
 QUESTIONS_MAX = 4
@@ -70,7 +72,8 @@ class AnsweredQuestion(NamedTuple):
     @property
     def own_text(self) -> str:
         """The text without what the closest memory says."""
-        return " ".join(text for text, _ in self.sentences) or self.without
+        *before, last = [text for text, _ in self.sentences] or [self.without]
+        return " ".join([*(text if text.endswith(_ENDS) else f"{text}." for text in before), last])
 
     @property
     def kept_text(self) -> str:
@@ -135,7 +138,8 @@ def answer_question(
     if result.method == "fallback":
         if sentences and _asks_of_self(question) and _is_own(sentences[0][1][0].hit):
             sentences = [each for each in sentences if _is_own(each[1][0].hit)]
-        sentences[1:1] = _former_value(sentences[0][1][0].hit, read, inputs) if sentences else []
+        if sentences and sentences[0][1][0].hit is read[0]:
+            sentences = [sentences[0], *_other_value(read, inputs, sentences[1:])]
     return AnsweredQuestion(sentences, "llm" if result.method == "llm" else "quotes", result.reason)
 
 
@@ -180,16 +184,24 @@ def _is_own(hit: Hit) -> bool:
     return read_statement(hit.details.memory.content[:SOURCE_CHARACTERS]).person == "first"
 
 
-def _former_value(hit: Hit, read: Sequence[Hit], inputs: TaskInputs) -> list[CitedSentence]:
-    """The value that held, or perhaps held, before the first hit replaced it: the next one, where it is an older value
-    of one before it, which can only be the first."""
-    if hit is not read[0] or len(read) < 2 or not (read[1].was or read[1].perhaps_was):
-        return []
-    memory, former = hit.details.memory, read[1]
-    day, _ = local_time(said_at(memory.content, memory.event_at, memory.created_at, utc_offset), utc_offset)
-    quote = inputs.recalled[1].quote or best_sentence(inputs.sources[1], inputs.question)
-    until = f"{'Until' if former.was else 'Perhaps until'} {day.day} {day:%B %Y}"
-    return [(f"{until}: {quote}", [QuotedHit(former, quote)])]
+def _other_value(read: Sequence[Hit], inputs: TaskInputs, rest: Sequence[CitedSentence]) -> list[CitedSentence]:
+    """The further sentences of an answer by the first hit: before the rest, the value that held, or perhaps held, until
+    it, or one that perhaps holds since, which does not come first where it is less like the question."""
+    newer = {memory.id for memory in read[0].newer}
+    for place, hit in enumerate(read[1:], 1):
+        is_former = place == 1 and (hit.was or hit.perhaps_was)
+        if is_former or (hit.details.memory.id in newer and not hit.was):
+            day = _day_of(read[0] if is_former else hit)
+            words = "Until" if hit.was else "Perhaps until" if is_former else "Perhaps otherwise since"
+            quote = inputs.recalled[place].quote or best_sentence(inputs.sources[place], inputs.question)
+            others = [each for each in rest if each[1][0].hit is not hit]
+            return [(f"{words} {day.day} {day:%B %Y}: {quote}", [QuotedHit(hit, quote)]), *others]
+    return [*rest]
+
+
+def _day_of(hit: Hit) -> date:
+    memory = hit.details.memory
+    return local_time(said_at(memory.content, memory.event_at, memory.created_at, utc_offset), utc_offset)[0]
 
 
 def _unlikely(inputs: TaskInputs, read: Sequence[Hit], ranker: Ranker) -> AnsweredQuestion | None:

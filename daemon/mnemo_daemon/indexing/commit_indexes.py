@@ -152,7 +152,18 @@ class AttributeIndex(CommitIndex):
         size = max(len(file.arrays["state"]) for file in (found, expected))
         states = [_grown(file.arrays["state"], size, NO_MEMORY) for file in (found, expected)]
         is_found, is_expected = (state != NO_MEMORY for state in states)
-        wrong = _wrong_columns(found, expected, size)
+        wrong: dict[str, NDArray[np.bool_]] = {}  # by column, the row ids whose values differ
+        for name in (each for each in expected.arrays if each not in UNCOMPARED):
+            one, other = (_grown(file.arrays[name], size, 0) for file in (found, expected))
+            if name in NAMED:
+                own = found.meta["own"]["names"][name]
+                code_of = {each: code for code, each in enumerate(expected.meta["own"]["names"][name])}
+                table = np.array([*(code_of.get(each, -1) for each in own), -1], np.int64)
+                recoded: NDArray[np.int64] = table[np.where((one >= 0) & (one < len(own)), one, len(own))]
+                one = recoded
+            wrong[name] = one != other
+            if other.dtype.kind == "f":
+                wrong[name] &= ~(np.isnan(one) & np.isnan(other))
         wrong["tags"] = _tag_sums(found, size) != _tag_sums(expected, size)
         wrong["state"] = states[0] != states[1]
         wrong |= {name: _grown(unequal, size, 0) for name, unequal in _wrong_links(found.arrays).items()}
@@ -170,25 +181,6 @@ class AttributeIndex(CommitIndex):
 def _link_note(columns: AttributeStore, snapshot: Snapshot, note: NoteFile) -> None:
     numbers = [snapshot.number(chunk.memory) for chunk in note.chunks]
     columns.link_file(note.id, [number for number in numbers if number is not None])
-
-
-def _wrong_columns(found: IndexFile, expected: IndexFile, size: int) -> dict[str, NDArray[np.bool_]]:
-    """By column, the row ids whose values differ."""
-    wrong = {}
-    for name in (each for each in expected.arrays if each not in UNCOMPARED):
-        one, other = (_grown(file.arrays[name], size, 0) for file in (found, expected))
-        if name in NAMED:
-            names = found.meta["own"]["names"][name]
-            as_in = expected.meta["own"]["names"][name]
-            code_of = {name: code for code, name in enumerate(as_in)}
-            table = np.array([*(code_of.get(name, -1) for name in names), -1], np.int64)
-            known = (one >= 0) & (one < len(names))
-            recoded: NDArray[np.int64] = table[np.where(known, one, len(names))]
-            one = recoded
-        wrong[name] = one != other
-        if other.dtype.kind == "f":
-            wrong[name] &= ~(np.isnan(one) & np.isnan(other))
-    return wrong
 
 
 def _wrong_links(arrays: Arrays) -> dict[str, NDArray[np.bool_]]:

@@ -150,12 +150,6 @@ class _Tables:
         for each in self.replaced_by.pop(memory_id, ()):
             self.sources.pop(each, None)
 
-    def add_source(self, memory: Memory, replacements: tuple[tuple[str, int], ...], updating: Iterable[str]) -> None:
-        """updating: all memories with an edge that updates it, whether they stand or not."""
-        self.sources[memory.id] = _source_of(memory, replacements)
-        for each in updating:
-            self.replaced_by.setdefault(each, set()).add(memory.id)
-
 
 class FactIndex:
     """The index. Any thread may read it; commits come from the writer thread."""
@@ -270,7 +264,9 @@ class FactIndex:
                             for newer in standing
                             if newer.state in STANDING
                         )
-                        tables.add_source(memory, replacements, updating)
+                        tables.sources[memory.id] = _source_of(memory, replacements)
+                        for newer_id in updating:  # whether it stands or not
+                            tables.replaced_by.setdefault(newer_id, set()).add(memory.id)
         revealed = set[str]()
         if not set(HIDING) <= set(states):
             with self._lock:

@@ -19,6 +19,7 @@ from mnemo_store.backend import TouchedMemory
 from mnemo_store.database.table_access import TableRow, TableSnapshot
 from mnemo_store.disk import Disk
 from mnemo_store.indexes import index_file
+from mnemo_store.indexes.vector_kernels import BadVector, as_kept
 from mnemo_store.indexes.vectors import VectorIndex
 from mnemo_store.maintenance.check import CHECK_SLICE, TableSource, YieldToQueries, decode
 from mnemo_store.record_texts import embedded_text, text_hash
@@ -129,7 +130,10 @@ def _vector_fault(view: VectorIndex, at: TableSnapshot, number: int, memory: Mem
         return "the vector index does not have it"
     if kept is None:
         return "no vectors are kept for its text"
-    return "" if np.array_equal(kept, have) else "the vector index has other vectors of it"
+    try:
+        return "" if np.array_equal(as_kept(kept), have) else "the vector index has other vectors of it"
+    except BadVector as error:
+        return f"the vectors that are kept for its text cannot be compared: {error}"
 
 
 def token_faults(

@@ -22,7 +22,7 @@ from mnemo_daemon.indexing.index import (
     position_of,
     require_same_store,
 )
-from mnemo_daemon.table_walk import walk
+from mnemo_daemon.table_walk import walk_table
 from mnemo_store.backend import READ_SLICE, Snapshot, TouchedMemory
 from mnemo_store.batches import batched
 from mnemo_store.disk import Disk
@@ -30,6 +30,7 @@ from mnemo_store.errors import IndexMismatch, StoreCorruption, StoreError
 from mnemo_store.indexes.attributes import AttributeStore
 from mnemo_store.records import Memory
 from mnemo_store.store import Commit, Store
+from mnemo_store.tables import MEMORIES, StoredMemory
 
 CATCH_UP_SHARE_MAX = 0.5  # with more of the store changed than this, rebuilding is cheaper than catching up
 SAVE_AFTER_CHANGES = 5_000  # so that a crash costs seconds of catching up, not minutes
@@ -82,7 +83,14 @@ class Views:
                     rows = [_now(snapshot, number) for number in some]
                 for each in indexes:
                     each.apply(self._store.snapshot, rows)
-            _drop_vanished(indexes, self._store)
+            # Drop the rows of memories that are no longer in the store, whose trash was emptied since an index was
+            # saved. The files may stand at different changes: a kill between them leaves a row that another one lost.
+            with self._store.snapshot() as snapshot:
+                size = max(each.data.size for each in indexes) if _wrong_counts(indexes, snapshot) else 0
+                gone = [number for number in range(size) if snapshot.id_of(number) is None]
+            for each in indexes:
+                for number in gone:
+                    each.data.drop(number)
             for each in indexes:
                 each.finish(self._store.snapshot)
         except IndexMismatch as error:
@@ -254,10 +262,10 @@ class Views:
         """New indexes, from one walk over all memories."""
         made = tuple(kind() for kind in kinds)
 
-        def touched(snapshot: Snapshot, memories: Sequence[Memory]) -> list[TouchedMemory]:
-            return [_touched(snapshot, memory) for memory in memories]
+        def touched(snapshot: Snapshot, rows: Sequence[StoredMemory]) -> list[TouchedMemory]:
+            return [_touched(snapshot, row.memory) for row in rows]
 
-        for rows in walk(self._store, Snapshot.memories, touched) if made else ():
+        for rows in walk_table(self._store, MEMORIES, touched) if made else ():
             for each in made:
                 each.add(rows)
         for each in made:
@@ -295,20 +303,6 @@ def _touched(snapshot: Snapshot, memory: Memory) -> TouchedMemory:
     if number is None:
         raise StoreCorruption(f"memory {memory.id} has lost its number: stop the daemon and run `mnemo repair`")
     return TouchedMemory(number, memory, snapshot.usage(memory.id))
-
-
-def _drop_vanished(indexes: Indexes, store: Store) -> None:
-    """Drops the rows of memories that are no longer in the store (their trash was emptied since an index was saved).
-
-    The files of the indexes may stand at different changes: a kill between them leaves a row in one that another lost.
-    """
-    with store.snapshot() as snapshot:
-        if not _wrong_counts(indexes, snapshot):
-            return
-        gone = [number for number in range(max(each.data.size for each in indexes)) if snapshot.id_of(number) is None]
-    for number in gone:
-        for each in indexes:
-            each.data.drop(number)
 
 
 def _wrong_counts(indexes: Indexes, snapshot: Snapshot) -> str:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core.ingest import scoring, write_plan
+from mnemo_core.ingest import write_plan
 from mnemo_core.ingest.classification import Classification, Role
 from mnemo_core.ingest.echo_filter import HandoutLog, strip_echoes
 from mnemo_core.ingest.mutations import Decision, Draft
@@ -321,7 +321,17 @@ class IngestPipeline:
         rarity = self._rarity() if new else None
         for each in new:
             self._yield_to_queries()
-            each.analysis = self._analysis_of(each, rarity)
+            item, draft, role = each.item, each.item.draft, each.submission.role
+            if each.submission.facts is None and not (item.is_extracted or item.discard_reason):
+                each.item = item = item._replace(facts=stated_facts(draft.content, draft.speaker))
+            self.neighbours.prefetch_claims(item)
+            event_at = None
+            if draft.event_at is None or draft.turn:
+                said_at = item.said_at if item.said_at is not None else self._store.now()
+                event_at = find_event_time(draft.content, said_at, utc_offset)
+            salience = write_plan.salience_of(draft.content, item.policy, rarity)
+            scored = write_plan.classify_draft(draft, item.entry_point, item.policy, role)
+            each.analysis = _TextFindings(salience, scored, event_at)
         return embedding, contexts
 
     def _context_of(self, asked: Submission) -> _IngestContext:
@@ -336,22 +346,6 @@ class IngestPipeline:
             is_extracted=self.should_infer(asked), dedup=asked.dedup, facts=asked.facts or (),
         )  # fmt: skip
         return _IngestContext(asked, text_hash(draft.content), item)
-
-    def _analysis_of(self, text: _IngestContext, rarity: Rarity | None) -> _TextFindings:
-        item, asked = text.item, text.submission
-        draft = item.draft
-        if asked.facts is None and not (item.is_extracted or item.discard_reason):
-            text.item = item = item._replace(facts=stated_facts(draft.content, draft.speaker))
-        self.neighbours.prefetch_claims(item)
-        event_at = None
-        if draft.event_at is None or draft.turn:
-            said_at = item.said_at if item.said_at is not None else self._store.now()
-            event_at = find_event_time(draft.content, said_at, utc_offset)
-        return _TextFindings(
-            scoring.salience_of(draft.content, item.policy, rarity),
-            scoring.classify_draft(draft, item.entry_point, item.policy, asked.role),
-            event_at,
-        )
 
     def _rarity(self) -> Rarity | None:
         """A function that gives the rarity of words among all memories; None while there are too few to tell."""
@@ -459,8 +453,8 @@ class IngestPipeline:
                 if scope not in embedding.centroids:
                     embedding.centroids[scope] = embedding.serving.centroids.centroid(scope)
                 centroid, is_seen = embedding.centroids[scope], True
-            scores = scoring.score(draft.content, item.policy, rows, centroid, analysis.salience)
-            scored = scoring.apply_scores(item, analysis.route, scores, analysis.event_at)._replace(is_seen=is_seen)
+            scores = write_plan.score(draft.content, item.policy, rows, centroid, analysis.salience)
+            scored = write_plan.apply_scores(item, analysis.route, scores, analysis.event_at)._replace(is_seen=is_seen)
             scored = self.neighbours.with_relations(scored, near.get(place, ()), serving)
             each.item = scored._replace(name=f"{NEW_ID_PREFIX}{place}")
 

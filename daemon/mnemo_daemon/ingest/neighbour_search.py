@@ -230,8 +230,8 @@ class NeighbourSearch:
                     )
                 )
             if each.number is not None:
-                files = columns.column("managed")
-                mask = mask & (files[: len(mask)] != files[each.number])
+                files = columns.column("managed")  # the next chunk of the file gets the same mask
+                mask = columns.exclude(mask, np.flatnonzero(files[: len(mask)] == files[each.number]))
             if not mask.any():
                 continue
             content = each.item.draft.content

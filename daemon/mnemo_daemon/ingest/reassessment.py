@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mnemo_client.protocol.ingestion import ReclassificationView, ReclassifyAnswer
-from mnemo_core.ingest import mutations, scoring, write_plan
+from mnemo_core.ingest import mutations, write_plan
 from mnemo_core.ingest.classification import Classification, classify
 from mnemo_core.ingest.mutations import CATEGORY_DEFAULT, KIND_DEFAULT, Decision, Draft, MemoryRelation
 from mnemo_core.ingest.note_sync import needs_rescoring
@@ -150,7 +150,9 @@ class Reclassification:
         if serving is None or rows is None or serving.centroids.uncounted:
             return None
         middle = serving.centroids.centroid(Scope(memory.user_id, memory.namespace), without=rows)
-        return final_importance(profile, entry_point, scoring.score(memory.content, profile, rows, middle).importance)
+        return final_importance(
+            profile, entry_point, write_plan.score(memory.content, profile, rows, middle).importance
+        )
 
     def _write(self, changes: Sequence[_Change], answer: ReclassifyAnswer, by: str, group: str) -> int:
         def decide(snapshot: Snapshot) -> WriteResult[list[_Change]]:
@@ -312,7 +314,13 @@ class ScoringBackfill:
         if profile.on_similar != "linked":
             return importance, ()
         entry_point: EntryPoint = "note" if is_chunk else "remember"
-        item = IngestItem(_draft(memory), entry_point, profile, is_explained=False)
+        draft = Draft(  # as which the memory would be ingested now
+            content=memory.content, namespace=memory.namespace, user_id=memory.user_id, agent_id=memory.agent_id,
+            run_id=memory.run_id, session_id=memory.session_id, trust=memory.trust, source=memory.source,
+            speaker=memory.speaker, kind=memory.kind, event_at=memory.event_at, created_at=memory.created_at,
+            key=memory.key,
+        )  # fmt: skip
+        item = IngestItem(draft, entry_point, profile, is_explained=False)
         if not is_chunk:
             item = item._replace(said_at=_event_time(memory))
         wanted = NeighbourQuery(0, item, rows, behind.number if is_chunk else None)
@@ -333,7 +341,7 @@ class ScoringBackfill:
         if memory.managed and "note" not in profile.scored:
             return memory.importance
         middle = serving.centroids.centroid(Scope(memory.user_id, memory.namespace), without=rows)
-        scores = scoring.score(memory.content, profile, rows, middle)
+        scores = write_plan.score(memory.content, profile, rows, middle)
         return final_importance(profile, "note" if memory.managed else "remember", scores.importance)
 
 
@@ -360,13 +368,3 @@ def _was_there(other: Memory, behind: _UnscoredMemory) -> bool:
 
 def _event_time(memory: Memory) -> int:
     return said_at(memory.content, memory.event_at, memory.created_at, utc_offset)
-
-
-def _draft(memory: Memory) -> Draft:
-    """The draft as which the memory would be ingested now."""
-    return Draft(
-        content=memory.content, namespace=memory.namespace, user_id=memory.user_id, agent_id=memory.agent_id,
-        run_id=memory.run_id, session_id=memory.session_id, trust=memory.trust, source=memory.source,
-        speaker=memory.speaker, kind=memory.kind, event_at=memory.event_at, created_at=memory.created_at,
-        key=memory.key,
-    )  # fmt: skip

@@ -25,7 +25,7 @@ from mnemo_core.text.syntax import english
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import FACTS
 from mnemo_daemon.indexing.fact_index import HOLDING_STATES, WITHDRAWN_STATES, FactIndex, FactScope
-from mnemo_daemon.memories.memory_service import ID_DIGITS_MIN, Caller, MemoryService
+from mnemo_daemon.memories.memory_service import ID_DIGITS_MIN, Caller
 from mnemo_store.backend import Snapshot
 from mnemo_store.records import Change, DropEdge, DropFact, Fact, Memory, PutFact
 from mnemo_store.store import Store, WriteResult
@@ -57,10 +57,9 @@ class InsertedFacts(NamedTuple):
 class FactService:
     """The service; its methods may be called on any thread, and block."""
 
-    def __init__(self, store: Store, index: FactIndex, memories: MemoryService) -> None:
+    def __init__(self, store: Store, index: FactIndex) -> None:
         self._store = store
         self._index = index
-        self._memories = memories
 
     @property
     def is_whole(self) -> bool:
@@ -74,14 +73,12 @@ class FactService:
     def find(
         self, entity: str, scope: FactScope, *, at: int | None = None, include_superseded: bool = False
     ) -> list[ListedFact]:
-        """The facts that name an entity, "" for all, as they stood at a time (ms) or now; the latest first.
-
-        Facts that had begun by then are open; closed and withdrawn ones are returned where they are included.
-        """
+        """The facts that name an entity, "" for all, as they stood at a time (ms) or now; the latest first. Facts that
+        had begun by then are open; closed and withdrawn ones are returned where they are included."""
         at = scope.now if at is None else at
         states = (*HOLDING_STATES, *WITHDRAWN_STATES) if include_superseded else HOLDING_STATES
         named = self._index.named(self.entities(entity), scope, states) if entity else self._index.all(scope, states)
-        found = [each for each in self._listed(named, scope, at) if include_superseded or each.status == "open"]
+        found = [each for each in self.listed(named, scope, at) if include_superseded or each.status == "open"]
         return sorted(found, key=lambda each: (each.fact.valid_from, each.fact.id), reverse=True)
 
     def graph(self, entity: str, hops: int, scope: FactScope) -> tuple[list[str], ChainSearch]:
@@ -103,13 +100,9 @@ class FactService:
     def history(self, subject: str, predicate: str, scope: FactScope) -> list[ListedFact]:
         """Every fact of a subject, and predicate where it is given, from the oldest on, with those that have ended."""
         facts = self._index.of_subject(subject, scope, (*HOLDING_STATES, *WITHDRAWN_STATES))
-        listed = [each for each in self._listed(facts, scope, scope.now)
+        listed = [each for each in self.listed(facts, scope, scope.now)
                   if not predicate or _is_same_predicate(each.fact.predicate, predicate)]  # fmt: skip
         return sorted(listed, key=lambda each: (each.fact.valid_from, each.fact.id))
-
-    def listed(self, facts: Sequence[Fact], scope: FactScope) -> list[ListedFact]:
-        """These facts as they stand now."""
-        return self._listed(facts, scope, scope.now)
 
     def delete(self, fact_id: str, scope: FactScope, caller: Caller) -> int:
         """Remove a fact, by its id or 8 or more digits of its end; its memory stays, and replaces nothing any more
@@ -167,7 +160,7 @@ class FactService:
 
         seq = self._store.transact(decide, by=caller.name).result().seq
         by_id = {fact.id: fact for fact in (*facts, *changed)}
-        return self.listed(list(by_id.values()), scope), seq
+        return self.listed(list(by_id.values()), scope, scope.now), seq
 
     def check(self, memory_ids: Iterable[str], caller: Caller) -> None:
         """Raise a Refusal for a memory of which the caller can store no facts."""
@@ -199,9 +192,9 @@ class FactService:
         states = self._index.states_of(new, scope, scope.now)
         conflicts = [each for each in conflicts_among(list(states.values())) if ids & {fact.id for fact in each.facts}]
         ended = [ListedFact(each, "closed") for each in states.values() if each.superseded_by in ids]
-        return InsertedFacts(self._listed(new, scope, scope.now, unborn=True), conflicts, ended)
+        return InsertedFacts(self.listed(new, scope, scope.now, unborn=True), conflicts, ended)
 
-    def _listed(self, facts: Sequence[Fact], scope: FactScope, at: int, *, unborn: bool = False) -> list[ListedFact]:
+    def listed(self, facts: Sequence[Fact], scope: FactScope, at: int, *, unborn: bool = False) -> list[ListedFact]:
         """The facts that had begun by `at` (ms), as they stood then; `unborn`: the others too."""
         states = self._index.states_of(facts, scope, at)
         found: list[ListedFact] = []
@@ -261,12 +254,9 @@ def sentence_of(fact: StatedFact) -> str:
     if is_verb or english.is_base(verb):
         sentence = f"{subject} {predicate} {said}"
     else:
-        sentence = f"{'My' if subject == 'I' else _possessive(subject)} {predicate} is {said}"
+        owner = "My" if subject == "I" else f"{subject}'" if subject.endswith("s") else f"{subject}'s"
+        sentence = f"{owner} {predicate} is {said}"
     return sentence if sentence.endswith((".", "!", "?", "。")) else sentence + "."
-
-
-def _possessive(name: str) -> str:
-    return f"{name}'" if name.endswith("s") else f"{name}'s"
 
 
 def _is_same_predicate(one: str, other: str) -> bool:

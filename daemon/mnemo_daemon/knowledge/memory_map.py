@@ -6,28 +6,34 @@ another model made the vectors. The former one answers until then.
 
 The file `views/map.view` holds row ids, halves of the hashes of their texts, and positions. It is no part of the store:
 where it is missing or of another state, the map is computed again.
+
+It is answered page by page: the points of a filter with their topics, layers and sources.
 """
 
 import logging
 import threading
 import time
 import zlib
-from collections.abc import Generator
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_client.protocol.knowledge import MapAnswer
 from mnemo_core.knowledge.map_layout import PLACED_BY, lay_out, place_by_neighbours
+from mnemo_daemon.errors import Refusal
 from mnemo_daemon.indexing.index import position_of, require_same_store
 from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.knowledge.topic_trees import TopicTrees
+from mnemo_daemon.table_walk import cursor_at, place_at
 from mnemo_store.disk import Disk
 from mnemo_store.errors import IndexMismatch
 from mnemo_store.indexes import index_file
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import STATES
+from mnemo_store.records import LAYERS, STATES, TRUSTS
 from mnemo_store.store import Store
 
 FILE = "map.view"
@@ -41,8 +47,6 @@ PLACED_TOGETHER = 16  # before the slice may end
 SHOWN = MemoryFilter()  # active and archived
 
 log = logging.getLogger("mnemo.map")
-
-MapState = Literal["absent", "computing", "ready"]
 
 
 class MapLayout(NamedTuple):
@@ -67,19 +71,24 @@ class MemoryMap:
         self._path = store.folder / "views" / FILE
         self._lock = threading.Lock()  # publishing and erasure
         self._round = 0  # raised by an erasure and by new row ids: what was begun before is not published
-        self._layout: MapLayout | None = None  # replaced as a whole
+        self.layout: MapLayout | None = None  # the one that answers, replaced as a whole
         self._work: Generator[None, None, None] | None = None
         self._seen: tuple[int, str, int] | None = None  # of the store and its vectors, at the end of the last update
         self._looked_at = self._waiting_since = time.monotonic() - LOOK_SECONDS
         self.share: float | None = None  # of the layout that is computed; None: none is
-        self._load()
+        try:
+            meta, arrays = index_file.load(self._path, KIND)
+            require_same_store(self._store, meta)
+            self.layout = MapLayout(
+                str(meta["id"]), str(meta["space"]), int(meta["made_for"]), arrays["rows"], arrays["digests"],
+                arrays["positions"],
+            )  # fmt: skip
+        except (IndexMismatch, KeyError) as error:
+            if self._store.seq:
+                log.info("the map is made again: %s", error)
         store.on_row_ids_reset(self._forget)
 
     # Readers
-
-    def layout(self) -> MapLayout | None:
-        """The layout that answers."""
-        return self._layout
 
     def is_current(self) -> bool:
         """Return whether the layout is that of the present vectors."""
@@ -130,14 +139,15 @@ class MemoryMap:
         with self._lock:
             self._round += 1
             self._seen = None
-            if (layout := self._layout) is None:
+            if (layout := self.layout) is None:
                 return
-            there = self._known(layout)
-            self._layout = layout._replace(
+            present = np.flatnonzero(self._views.attributes.uncached_mask(MemoryFilter(states=STATES)))  # in any state
+            there = np.isin(layout.rows, present)
+            self.layout = layout._replace(
                 rows=layout.rows[there], digests=layout.digests[there], positions=layout.positions[there]
             )
             try:
-                self._save(self._layout)
+                self._save(self.layout)
             except OSError as error:
                 log.warning("the map could not be saved again, and its file is removed: %s", error)
                 self._disk.unlink(self._path)
@@ -146,7 +156,7 @@ class MemoryMap:
         """Forget the map: its points are known by numbers that are others now."""
         with self._lock:
             self._round += 1
-            self._layout, self._seen = None, None
+            self.layout, self._seen = None, None
 
     def _state_of(self, serving: ActiveIndex) -> tuple[int, str, int]:
         return self._store.seq, serving.embedder.space, len(serving.view)
@@ -157,8 +167,14 @@ class MemoryMap:
         if serving is None:
             return
         seen = self._state_of(serving)
-        rows, digests = self._rows(serving)
-        layout = self._layout
+        # The row ids with vectors that are shown, and half the hashes of their texts.
+        columns = self._views.attributes
+        shown = columns.uncached_mask(SHOWN)
+        rows = serving.view.numbers().astype(np.int64)
+        rows = rows[rows < len(shown)]
+        rows = rows[shown[rows]]
+        digests = columns.values("text_low", rows)
+        layout = self.layout
         if len(rows) < POINTS_MIN:
             made = None
         elif layout is None or layout.space != serving.embedder.space or len(rows) >= RENEWED_FACTOR * layout.made_for:
@@ -172,16 +188,7 @@ class MemoryMap:
             self._seen = seen
             if made is not None and made is not layout:
                 self._save(made)
-                self._layout = made
-
-    def _rows(self, serving: ActiveIndex) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """The row ids with vectors that are shown, and half the hashes of their texts."""
-        columns = self._views.attributes
-        shown = columns.uncached_mask(SHOWN)
-        rows = serving.view.numbers().astype(np.int64)
-        rows = rows[rows < len(shown)]
-        rows = rows[shown[rows]]
-        return rows, columns.values("text_low", rows)
+                self.layout = made
 
     def _made(
         self, serving: ActiveIndex, rows: NDArray[np.int64], digests: NDArray[np.uint64]
@@ -234,12 +241,6 @@ class MemoryMap:
             positions=np.array([of_row[row] for row in ordered.tolist()], np.float32),
         )  # fmt: skip
 
-    def _known(self, layout: MapLayout) -> NDArray[np.bool_]:
-        """The mask of the points whose memories exist, in any state."""
-        columns = self._views.attributes
-        there = np.flatnonzero(columns.uncached_mask(MemoryFilter(states=STATES)))
-        return np.isin(layout.rows, there)
-
     # The file
 
     def _save(self, layout: MapLayout) -> None:
@@ -252,14 +253,73 @@ class MemoryMap:
         }
         index_file.save(self._path, KIND, meta, arrays, self._disk)
 
-    def _load(self) -> None:
-        try:
-            meta, arrays = index_file.load(self._path, KIND)
-            require_same_store(self._store, meta)
-            self._layout = MapLayout(
-                str(meta["id"]), str(meta["space"]), int(meta["made_for"]), arrays["rows"], arrays["digests"],
-                arrays["positions"],
-            )  # fmt: skip
-        except (IndexMismatch, KeyError) as error:
-            if self._store.seq:
-                log.info("the map is made again: %s", error)
+
+DIGITS = 4  # of a position: a ten-thousandth of the map is less than a pixel
+
+Rows = NDArray[np.int64]
+
+
+class MapPages:
+    """The reader."""
+
+    def __init__(self, views: Views, topic_trees: TopicTrees, memory_map: MemoryMap) -> None:
+        self._columns = views.attributes
+        self._topic_trees = topic_trees
+        self._map = memory_map
+
+    def read(self, wanted: MemoryFilter, limit: int, cursor: str | None) -> MapAnswer:
+        """The points of the filter behind the cursor. Raises a Refusal."""
+        after = place_at(cursor)
+        layout = self._map.layout
+        share = None if self._map.share is None else round(self._map.share, 3)
+        if after is not None and (layout is None or after[1] != layout.id):
+            raise Refusal(409, "conflict", "the map has another layout by now: begin again without a cursor")
+        if layout is None:
+            if share is not None:
+                return MapAnswer(state="computing", total=0, share=share)
+            return MapAnswer(state="absent", total=0, reason=self._map.reason() or "it is about to be computed")
+        # The places of the memories that pass the filter and still have the text that was placed.
+        mask = self._columns.uncached_mask(wanted)
+        places: Rows = np.flatnonzero(layout.rows < len(mask))
+        places = places[mask[layout.rows[places]]]
+        places = places[self._columns.values("text_low", layout.rows[places]) == layout.digests[places]]
+        behind = places if after is None else places[layout.rows[places] > after[0]]
+        page = behind[:limit]
+        answer = self._points(layout, page)
+        answer.total, answer.share = len(places), share
+        if len(behind) > limit:
+            answer.cursor = cursor_at((int(layout.rows[page[-1]]), layout.id))
+        return answer
+
+    def _points(self, layout: MapLayout, page: Rows) -> MapAnswer:
+        rows = layout.rows[page]
+        positions = np.round(layout.positions[page].astype(np.float64), DIGITS)
+        topic, topics = self._topics(rows)
+        layer, layers = _coded(self._columns.values("layer", rows), LAYERS.__getitem__)
+        trust, trusts = _coded(self._columns.values("trust", rows), TRUSTS.__getitem__)
+        source, sources = _coded(self._columns.values("source", rows), lambda code: self._columns.name("source", code))
+        return MapAnswer(
+            state="ready", total=0, layout=layout.id, ids=self._columns.ids(rows.tolist()),
+            x=positions[:, 0].tolist(), y=positions[:, 1].tolist(), topic=topic, topics=topics, layer=layer,
+            layers=layers, source=source, sources=sources, trust=trust, trusts=trusts,
+            event_at=self._columns.values("event_at", rows).tolist(),
+        )  # fmt: skip
+
+    def _topics(self, rows: Rows) -> tuple[list[int], list[str]]:
+        """The leaf of each row, as a place in the ids of those that the rows have; -1 for none."""
+        leaves = self._topic_trees.leaves()
+        size = int(rows.max(initial=-1)) + 1
+        of_row = np.full(size, -1, np.int64)
+        for place, leaf in enumerate(leaves):
+            of_row[leaf.rows[leaf.rows < size]] = place
+        codes, ids = _coded(of_row[rows], lambda place: leaves[place].id if place >= 0 else "")
+        if "" not in ids:
+            return codes, ids
+        none = ids.index("")  # -1 is the smallest, so that it is the first
+        return [code - 1 for code in codes], ids[none + 1 :]
+
+
+def _coded(values: NDArray[Any], name: Callable[[int], str]) -> tuple[list[int], list[str]]:
+    """Each value as a place among the names of those that occur."""
+    codes, places = np.unique(values, return_inverse=True)
+    return places.tolist(), [name(int(code)) for code in codes]

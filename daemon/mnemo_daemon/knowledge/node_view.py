@@ -107,6 +107,13 @@ class NodeView:
             found = self._centroids[scope].ranked(vector, exclude, 1) if scope in self._centroids else []
         return next(iter(found), None)
 
+    def nearest_on_average(self, member: NodeMember) -> NearNode | None:
+        """The node of the same scope, but its own, whose members have the highest mean cosine to this one, which has a
+        vector."""
+        assert member.vector is not None
+        with self._lock:
+            return self._centroids[member.scope].nearest_on_average(member.vector, self._counted, member.node)
+
     def nearest_member(self, node: str, vector: Vector) -> float:
         """The highest cosine of a member of a node to a unit vector; -1 where none has a vector."""
         vectors = [member.vector for member in self.members(node) if member.vector is not None]

@@ -33,7 +33,7 @@ from mnemo_store.errors import IndexMismatch
 from mnemo_store.indexes import index_file
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.record_texts import embedded_text
-from mnemo_store.records import STATES
+from mnemo_store.records import STATES, Memory
 from mnemo_store.store import Store
 
 FILE = "topics.view"
@@ -168,7 +168,11 @@ class TreeBuilder:
     def rows(self, scope: Scope, serving: ActiveIndex) -> ScopeRows:
         """The active memories of the scope that have a vector."""
         columns = self._views.attributes
-        mask = columns.uncached_mask(_filter(scope, now=self._store.now()))
+        mask = columns.uncached_mask(
+            MemoryFilter(
+                namespaces=(scope.namespace,), user_id=scope.user_id, states=("active",), now=self._store.now()
+            )
+        )
         embedded = serving.view.numbers().astype(np.int32)
         embedded = embedded[embedded < len(mask)]
         numbers: Numbers = embedded[mask[embedded]]
@@ -236,13 +240,16 @@ class TreeBuilder:
 
     def texts(self, numbers: Iterable[int]) -> list[str]:
         """The texts of memories by their row ids, without those that are gone or sensitive."""
+        return [embedded_text(memory) for memory in self._memories(numbers)]
+
+    def _memories(self, numbers: Iterable[int]) -> list[Memory]:
         found = []
         with self._store.snapshot() as snapshot:
             for number in numbers:
                 memory_id = snapshot.id_of(number)
                 memory = snapshot.memory(memory_id) if memory_id else None
                 if memory is not None and memory.state == "active" and SENSITIVE_TAG not in memory.tags:
-                    found.append(embedded_text(memory))
+                    found.append(memory)
         return found
 
     def counted(self, tree: TopicTree) -> TopicTree:
@@ -269,8 +276,8 @@ class TreeBuilder:
     def _named(
         self, tree: TopicTree, vectors: NDArray[np.float16] | None = None, embedder: Embedder | None = None
     ) -> Generator[None, None, TopicTree]:
-        """The tree with names by words for topics that have none, of what the person said where there is any. vectors:
-        of the rows, by this embedder; None: not known."""
+        """The tree with names by words for topics that have none, of what the person said where that is enough.
+        vectors: of the rows, by this embedder; None: not known."""
         if all(topic.name for topic in tree.topics):
             return tree
         shape, by_leaf = Shape(tree.leaves, tree.parents()), rows_by_leaf(tree.leaves)
@@ -292,15 +299,16 @@ class TreeBuilder:
             each = -(-SAMPLES // len(leaves))
             seen = [[number for number in tree.numbers[share].tolist() if number not in hidden] for share in shares]
             said = [[number for number in some if number in own] for some in seen]
-            sources = tuple(itertools.chain.from_iterable(some[:each] for some in (said if any(said) else seen)))
+            some = said if any(said) else seen
+            sources = tuple(itertools.chain.from_iterable(share[:each] for share in some))
             closeness = None
             if vectors is not None and embedder is not None:
                 encode = functools.partial(self._embedding.encode_batch, embedder)
                 closeness = closeness_to(np.concatenate(shares), vectors, encode)
-            texts = self.texts(sources)
-            name = telling_words(
-                texts, look_up, len(self._views.lexical), speakers, closeness, taken={each.name for each in topics}
-            )
+            memories, taken = self._memories(sources), {each.name for each in topics}
+            texts = [embedded_text(memory) for memory in memories]
+            trails = [(memory.note.title, *memory.note.headings) for memory in memories if memory.note is not None]
+            name = telling_words(texts, look_up, len(self._views.lexical), speakers, closeness, taken, trails)
             topics[place] = msgspec.structs.replace(topic, name=name or opening_words(texts) or topic.id,
                                                     sources=sources, method="rule", is_asked=False)  # fmt: skip
             yield
@@ -309,9 +317,7 @@ class TreeBuilder:
     def _statistics(self) -> Callable[[str], TermStatistics]:
         lexical = self._views.lexical
 
-        @functools.cache
-        def frequency(term: str) -> int:
-            return lexical.document_frequency(term)
+        frequency = functools.cache(lexical.document_frequency)
 
         @functools.cache
         def look_up(word: str) -> TermStatistics:
@@ -347,10 +353,6 @@ def closeness_to(
         return close if np.isfinite(found).all() else [1.0] * len(phrases)
 
     return compare
-
-
-def _filter(scope: Scope, now: int) -> MemoryFilter:
-    return MemoryFilter(namespaces=(scope.namespace,), user_id=scope.user_id, states=("active",), now=now)
 
 
 def _followed(places: Iterable[str], moved: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

@@ -12,25 +12,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mnemo_client.protocol.knowledge import GraphAnswer, GraphEdgeView, GraphNodeView, GroupView
 from mnemo_core.knowledge.topic_nodes import LABEL_CHARACTERS, Totals, cluster, edge_key, moved_edges
+from mnemo_core.llm.summarize import NAMING
 from mnemo_core.llm.tasks import TaskInputs
-from mnemo_core.llm.writing.naming import NAMING
 from mnemo_daemon.history_names import ABSTRACT_TOPICS, MERGE_TOPICS
 from mnemo_daemon.knowledge.topic_nodes import TopicNodes, drop_edge, parts_of
 from mnemo_daemon.memories.memory_service import Caller, is_visible
 from mnemo_daemon.models.language.task_runner import TaskRunner
-from mnemo_daemon.table_walk import Place, cursor_at, place_at, walk_table
+from mnemo_daemon.table_walk import Place, page_behind, walk_table
 from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
-from mnemo_store.records import (
-    Change,
-    DropTopicNode,
-    NodeEdge,
-    NodeRelation,
-    PutNodeEdge,
-    PutTopicNode,
-    TopicNode,
-)
+from mnemo_store.records import Change, DropTopicNode, NodeEdge, NodeRelation, PutNodeEdge, PutTopicNode, TopicNode
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import NODE_EDGES, TOPIC_NODES
 
@@ -40,36 +33,7 @@ NAME_SOURCE_CHARACTERS = 400  # of each of them
 READER = Caller("topics", sees_sensitive=False)  # whose names may be shown to everyone
 
 
-class GraphNode(NamedTuple):
-    """A node as it is shown. `members`: its pairs, of a group those of its parts; times in ms."""
-
-    record: TopicNode
-    label: str
-    members: int
-    parts: int
-    first_at: int
-    last_at: int
-
-
-class GraphPage(NamedTuple):
-    """Nodes, those with most members first, and the edges between them, the heaviest first."""
-
-    nodes: list[GraphNode]
-    edges: list[NodeEdge]
-    total: int
-    cursor: str | None
-
-
 Parts = frozenset[str]  # the nodes that a group was abstracted from
-
-
-class NodeGroup(NamedTuple):
-    """A node, and those that are merged into it or abstracted by it."""
-
-    node: str
-    label: str
-    others: list[str]
-    is_named: bool = False  # by a language model
 
 
 class GraphFilter(NamedTuple):
@@ -89,15 +53,24 @@ class TopicGraph:
         self._nodes = nodes
         self._tasks = tasks
 
-    def page(self, wanted: GraphFilter, caller: Caller, limit: int, cursor: str = "") -> GraphPage:
+    def page(self, wanted: GraphFilter, caller: Caller, limit: int, cursor: str = "") -> GraphAnswer:
         """The nodes after a cursor, each with a label as far as the caller sees its texts."""
-        found = sorted(self._listed(wanted), key=_place)
-        after = place_at(cursor)
-        behind = [each for each in found if after is None or _place(each) > after]
-        shown = behind[:limit]
-        ids = {each.record.id for each in shown}
+        found: list[GraphNodeView] = []
+        records: dict[str, TopicNode] = {}
+        for node, parts in self._records(wanted.namespaces, wanted.user_id):
+            times = [member.at for part in parts or [node.id] for member in self._nodes.view.members(part)]
+            if times:  # it has a member or a part
+                records[node.id] = node
+                found.append(GraphNodeView(
+                    id=node.id, label="", named=bool(node.name), members=len(times), parts=len(parts),
+                    created_at=node.created_at, first_at=min(times), last_at=max(times), namespace=node.namespace,
+                ))  # fmt: skip
+        found.sort(key=_place)
+        shown, more = page_behind(found, _place, cursor, limit)
+        ids = {each.id for each in shown}
         with self._store.snapshot() as snapshot:
-            labelled = [each._replace(label=self.label(snapshot, each.record, caller)) for each in shown]
+            for each in shown:
+                each.label = self.label(snapshot, records[each.id], caller)
             edges = {edge for node in ids for edge in snapshot.under(NODE_EDGES, node)}
         edges = {
             edge
@@ -106,9 +79,11 @@ class TopicGraph:
             and wanted.relation in (None, edge.relation)
             and edge.weight >= wanted.min_weight
         }
-        ordered = sorted(edges, key=lambda edge: (-edge.weight, edge.relation, edge.source, edge.target))
-        more = cursor_at(_place(shown[-1])) if len(behind) > len(shown) else None
-        return GraphPage(labelled, ordered, len(found), more)
+        ordered = [
+            GraphEdgeView(edge.source, edge.target, edge.relation, edge.weight, edge.at)
+            for edge in sorted(edges, key=lambda edge: (-edge.weight, edge.relation, edge.source, edge.target))
+        ]
+        return GraphAnswer(list(shown), ordered, len(found), more)
 
     def label(self, snapshot: Snapshot, node: TopicNode, caller: Caller) -> str:
         """The name of a node; without one the beginning of its first pair, of a group words that its parts share."""
@@ -119,7 +94,7 @@ class TopicGraph:
         texts = self._texts_of(snapshot, parts_of(snapshot, node.id), caller)
         return NAMING.fallback(TaskInputs(texts)).name if texts else ""
 
-    def merge(self, namespace: str, user_id: str, caller: Caller, dry_run: bool) -> list[NodeGroup]:
+    def merge(self, namespace: str, user_id: str, caller: Caller, dry_run: bool) -> list[GroupView]:
         """Merge the nodes of one scope that are one. Each group's node is its largest one, and keeps its id. [T]"""
         placed, totals = self._placed(namespace, user_id)
         groups = cluster(totals, self._nodes.thresholds(namespace).node_merge)
@@ -131,17 +106,21 @@ class TopicGraph:
                 labels = [self.label(snapshot, each, caller) if each is not None else "" for each in records]
             for node, *others in merged if not dry_run else ():
                 self._merge_into(node, others, caller)
-        return [NodeGroup(node, label, others) for (node, *others), label in zip(merged, labels, strict=True)]
+        return [GroupView(node, label, others) for (node, *others), label in zip(merged, labels, strict=True)]
 
     def abstract(
         self, namespace: str, user_id: str, caller: Caller, deadline_s: float, is_cancelled: Callable[[], bool]
-    ) -> list[NodeGroup]:
-        """Group the nodes of one scope, and name each group; a group with the same parts as before stays as it is.
-
-        A language model is asked before anything is written, without any lock, until the deadline.
-        """
+    ) -> list[GroupView]:
+        """Group the nodes of one scope, and name each group; a group with the same parts as before stays as it is. A
+        language model is asked before anything is written, without any lock, until the deadline."""
         until = time.monotonic() + deadline_s
-        known, planned = self._stored_groups(namespace, user_id), self._planned_groups(namespace, user_id)
+        known = self._stored_groups(namespace, user_id)
+        # The nodes that belong together, each counting as one whatever its size: two and more of them a group, the
+        # largest group first.
+        placed, totals = self._placed(namespace, user_id)
+        units = [total / np.linalg.norm(total) for total in totals]
+        clusters = sorted(cluster(units, self._nodes.thresholds(namespace).node_split), key=len, reverse=True)
+        planned = [frozenset(placed[place] for place in each) for each in clusters if len(each) > 1]
         new = [parts for parts in planned if parts not in known]
         names = {parts: self._name(parts, until - time.monotonic(), is_cancelled) for parts in new}
         with self._nodes.changing:
@@ -167,7 +146,7 @@ class TopicGraph:
             self._write(changes, ABSTRACT_TOPICS, caller)
         with self._store.snapshot() as snapshot:
             return [
-                NodeGroup(node.id, self.label(snapshot, node, caller), sorted(parts), bool(node.name))
+                GroupView(node.id, self.label(snapshot, node, caller), sorted(parts), bool(node.name))
                 for parts, node in groups.items()
             ]
 
@@ -189,14 +168,6 @@ class TopicGraph:
     def _stored_groups(self, namespace: str, user_id: str) -> dict[Parts, TopicNode]:
         return {frozenset(parts): node for node, parts in self._records((namespace,), user_id) if parts}
 
-    def _listed(self, wanted: GraphFilter) -> Iterator[GraphNode]:
-        """The nodes in scope that have a member or a part."""
-        view = self._nodes.view
-        for node, parts in self._records(wanted.namespaces, wanted.user_id):
-            times = [member.at for part in parts or [node.id] for member in view.members(part)]
-            if times:
-                yield GraphNode(node, "", len(times), len(parts), min(times), max(times))
-
     def _placed(self, namespace: str, user_id: str) -> tuple[list[str], list[Totals]]:
         """The nodes that have vectors with the sums of these, those with most members first; equally large ones by
         id."""
@@ -205,19 +176,11 @@ class TopicGraph:
         placed = sorted(totals, key=lambda node: (-view.counted(node), node))
         return placed, [totals[node] for node in placed]
 
-    def _planned_groups(self, namespace: str, user_id: str) -> list[Parts]:
-        """The nodes that belong together, each counting as one whatever its size: two and more of them a group, the
-        largest group first."""
-        placed, totals = self._placed(namespace, user_id)
-        units = [total / np.linalg.norm(total) for total in totals]
-        groups = sorted(cluster(units, self._nodes.thresholds(namespace).node_split), key=len, reverse=True)
-        return [frozenset(placed[place] for place in group) for group in groups if len(group) > 1]
-
     # Texts and names
 
     def _first_text(self, snapshot: Snapshot, node: str, caller: Caller) -> str:
         """The first turn of the first pair of a node that the caller sees; "" where there is none."""
-        for member in self._nodes.members(node):
+        for member in self._nodes.view.members(node):
             turn = snapshot.memory(member.key[0])
             if turn is not None and is_visible(turn, caller):
                 return turn.content
@@ -265,6 +228,6 @@ def _written(_: Snapshot, changes: Sequence[Change], what: str) -> WriteResult[N
     return WriteResult(changes, None, what)
 
 
-def _place(node: GraphNode) -> Place:
+def _place(node: GraphNodeView) -> Place:
     """The place in the order of nodes: those with most members first."""
-    return -node.members, node.record.id
+    return -node.members, node.id

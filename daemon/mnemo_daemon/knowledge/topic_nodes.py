@@ -28,7 +28,6 @@ from mnemo_core.knowledge.topic_nodes import (
     BEST_MEMBER_NODES,
     NearNode,
     Vector,
-    absorb_cosine,
     co_occurring_pairs,
     is_split_due,
     pair_vector,
@@ -117,7 +116,7 @@ class TopicNodes:
         self._policy = policy
         self._embedding = embedding
         self._calibrated = ModelThresholds(embedding)
-        self._view = NodeView()
+        self.view = NodeView()  # the members and centroids as they are known now
         self._thresholds = SOURCE
         self._clock = clock
         self._quiet_from = 0.0  # the time from which no new pair came for QUIET_SECONDS
@@ -148,7 +147,7 @@ class TopicNodes:
     def search(self, query: NodeQuery, exclude: Collection[str] = (), limit: int = 6) -> list[NearNode]:
         """The nodes whose centroids are nearest to the query, the nearest first; where nodes take in pairs, those of
         them that have the nearest members."""
-        view = self._view
+        view = self.view
         self._searched_until = self._clock() + SEARCHED_SECONDS
         if view.space != query.space:
             return []
@@ -164,16 +163,12 @@ class TopicNodes:
 
     def neighbours(self, snapshot: Snapshot, query: NodeQuery, nodes: Collection[str]) -> list[NearNode]:
         """The nodes that were recalled together with any of these, which are not among them; the nearest first."""
-        view = self._view
+        view = self.view
         if view.space != query.space:
             return []
         edges = [edge for node in nodes for edge in snapshot.under(NODE_EDGES, node)]
         ends = {end for edge in edges if edge.relation == "co_occurs" for end in (edge.source, edge.target)}
         return view.similarities(query.namespaces, query.user_id, query.vector, sorted(ends - set(nodes)))
-
-    def members(self, node: str) -> list[NodeMember]:
-        """The pairs of a node with their vectors, the earliest first."""
-        return self._view.members(node)
 
     def record_co_occurrence(self, nodes: Iterable[str]) -> None:
         """Count that one recall found these nodes near its query, selected or not: written a little later."""
@@ -183,11 +178,6 @@ class TopicNodes:
             for pair in co_occurring_pairs(nodes):
                 if pair in self._recalls or len(self._recalls) < PENDING_EDGES_MAX:
                     self._recalls[pair] += 1
-
-    @property
-    def view(self) -> NodeView:
-        """The members and centroids as they are known now."""
-        return self._view
 
     def thresholds(self, namespace: str) -> Thresholds:
         """Those of a namespace for the model whose vectors the view holds."""
@@ -203,7 +193,7 @@ class TopicNodes:
     def is_due(self) -> bool:
         """Return whether pairs are to be read or joined, or recalls to be written down."""
         embedder = self._embedder()
-        is_other_model = (embedder.space if embedder else "") != self._view.space
+        is_other_model = (embedder.space if embedder else "") != self.view.space
         return self._are_recalls_due() or ((is_other_model or self._has_pairs()) and self._may_join())
 
     def run_slice(self) -> bool:
@@ -212,8 +202,8 @@ class TopicNodes:
         # Begin a new view where the store was replaced or recall searches in another space.
         space = embedder.space if embedder is not None else ""
         with self._lock:
-            if space != self._view.space or self._is_reset:
-                self._view = NodeView(space)
+            if space != self.view.space or self._is_reset:
+                self.view = NodeView(space)
                 self._thresholds = self._calibrated.of(embedder) if embedder is not None else SOURCE
                 self._waiting, self._read_to, self._is_reset = {}, b"", False
                 self._failed, self._tried, self._unjoined, self._is_loaded = set(), {}, {}, False
@@ -234,7 +224,7 @@ class TopicNodes:
         try:
             with self._store.snapshot() as snapshot:
                 stored = [(pair.id, pair.reply) for turn in turns for pair in snapshot.under(TURN_PAIRS, turn)]
-            keys = list(dict.fromkeys([*stored, *(key for turn in turns for key in self._view.pairs_of_turn(turn))]))
+            keys = list(dict.fromkeys([*stored, *(key for turn in turns for key in self.view.pairs_of_turn(turn))]))
             self._embed(keys, embedder)
             with self.changing:
                 self._join(keys, embedder)
@@ -245,10 +235,12 @@ class TopicNodes:
             raise
         if not self._is_loaded and self._read_to is None and not self._waiting:
             with self.changing:
-                for empty in walk_table(self._store, TOPIC_NODES, self._orphans):
+                for empty in walk_table(self._store, TOPIC_NODES, lambda snapshot, nodes: [
+                    node.id for node in nodes if node.id not in self.view and not parts_of(snapshot, node.id)
+                ]):  # fmt: skip
                     self.drop_nodes(empty)
             self._look_at(self._unjoined)
-            self._is_loaded, self._unjoined, self._alone = True, {}, dict.fromkeys(self._view.singles())
+            self._is_loaded, self._unjoined, self._alone = True, {}, dict.fromkeys(self.view.singles())
         if self._are_recalls_due():
             self.write_recalls()
         return self._has_pairs() and self._may_join()
@@ -273,7 +265,7 @@ class TopicNodes:
         """Drop nodes that have no member, with their edges, and what was abstracted from them alone. Called with
         `changing` held."""
         for some in batched(nodes, PAIRS_PER_WRITE // 10):
-            empty = [node for node in some if node not in self._view]
+            empty = [node for node in some if node not in self.view]
             self._transact(partial(_dropped_nodes, nodes=empty))
             for node in empty:
                 self._tried.pop(node, None)
@@ -315,7 +307,7 @@ class TopicNodes:
 
     def _join(self, keys: Sequence[PairKey], embedder: Embedder | None) -> None:
         """Bring the view in line with pairs, and join those that have no node."""
-        view, assigned, new = self._view, dict[PairKey, str](), dict[str, NewNode]()
+        view, assigned, new = self.view, dict[PairKey, str](), dict[str, NewNode]()
         with self._store.snapshot() as snapshot:
             readings = [self._read(snapshot, key, embedder) for key in keys]
         left = set()
@@ -350,17 +342,15 @@ class TopicNodes:
 
     def _absorb(self) -> None:
         """Give some pairs that are alone in their nodes to the nearest nodes, where these are near enough."""
-        view, assigned, new, left = self._view, dict[PairKey, str](), dict[str, NewNode](), list[str]()
+        view, assigned, new, left = self.view, dict[PairKey, str](), dict[str, NewNode](), list[str]()
         for node in list(self._alone)[:PAIRS_PER_SLICE]:
             del self._alone[node]
             members = view.members(node)
             if len(members) != 1 or members[0].vector is None:
                 continue
             pair, namespace = members[0], members[0].scope.namespace
-            near = (
-                view.nearest(pair.scope, members[0].vector, (node,)) if self._policy(namespace).absorbs_pairs else None
-            )
-            if near is not None and near.similarity >= absorb_cosine(self.thresholds(namespace)):
+            near = view.nearest_on_average(pair) if self._policy(namespace).absorbs_pairs else None
+            if near is not None and near.similarity >= self.thresholds(namespace).topic_absorb:
                 view.put(pair._replace(node=near.id))
                 assigned[pair.key] = near.id
                 left.append(node)
@@ -370,9 +360,9 @@ class TopicNodes:
 
     def _split(self, node: str, scope: Scope, assigned: dict[PairKey, str], new: dict[str, NewNode]) -> None:
         """Split a node that has grown too large; its largest part keeps its id."""
-        if not self._is_loaded or not is_split_due(self._view.counted(node), self._tried.get(node, 0)):
+        if not self._is_loaded or not is_split_due(self.view.counted(node), self._tried.get(node, 0)):
             return
-        members = [each for each in self._view.members(node) if each.vector is not None]
+        members = [each for each in self.view.members(node) if each.vector is not None]
         least = ABSORBED_PART_MIN if self._policy(scope.namespace).absorbs_pairs else 1
         vectors = [each.vector for each in members if each.vector is not None]
         parts = split(vectors, self.thresholds(scope.namespace).node_split, least)
@@ -382,11 +372,8 @@ class TopicNodes:
             made = self._store.new_id()
             new[made] = NewNode(scope, node)
             for place in part:
-                self._view.put(members[place]._replace(node=made))
+                self.view.put(members[place]._replace(node=made))
                 assigned[members[place].key] = made
-
-    def _orphans(self, snapshot: Snapshot, nodes: Sequence[TopicNode]) -> list[str]:
-        return [node.id for node in nodes if node.id not in self._view and not parts_of(snapshot, node.id)]
 
     # What happens elsewhere
 
@@ -399,13 +386,13 @@ class TopicNodes:
         for change in commit.changes:
             match change:
                 case PutTurnPair(data=pair):
-                    member = self._view.member((pair.id, pair.reply))
+                    member = self.view.member((pair.id, pair.reply))
                     if member is None or member.node != pair.node or pair.is_archived:
                         turns.append(pair.id)
                 case PutMemory(data=memory) if memory.turn is not None:
-                    if memory.turn.tier == "registry" or self._view.has_turn(memory.id):
+                    if memory.turn.tier == "registry" or self.view.has_turn(memory.id):
                         turns.append(memory.id)
-                case DropTurnPair(id=turn) | DropMemory(id=turn) if self._view.has_turn(turn):
+                case DropTurnPair(id=turn) | DropMemory(id=turn) if self.view.has_turn(turn):
                     turns.append(turn)
         if turns:
             self._quiet_from = self._clock() + QUIET_SECONDS

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from mnemo_core.ingest.policies import PolicyOf, own_policy
 from mnemo_core.knowledge.clusters import nearness_to_middle
 from mnemo_core.lifecycle.consolidation.state import TopicLeaf
+from mnemo_core.llm.summarize import NAMING, NameAnswer
 from mnemo_core.llm.tasks import TaskInputs
-from mnemo_core.llm.writing.naming import NAMING, NameAnswer
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import BY_TOPICS, RENAME_TOPIC, TOPIC_NAME
 from mnemo_daemon.indexing.index import position_of, require_same_store
@@ -101,9 +101,12 @@ class TopicTrees:
         self._looked_at: tuple[str, int] = ("", 0)  # space and number of vectors at the last look
         self._is_closing = threading.Event()
         self._thread = ThreadPoolExecutor(1, "mnemo-topics")
-        self._next_id = self._ids_taken = self._taken_in_store()
-        self._given: dict[str, str] = {}  # names that a person gave, by Topic.named_as
-        self._read_given()
+        with store.snapshot() as snapshot:
+            self._next_id = self._ids_taken = int(snapshot.meta(IDS_KEY) or 1)
+        self._given: dict[str, str] = {  # names that a person gave, by Topic.named_as
+            each.name.removeprefix(TOPIC_NAME): each.value
+            for each in records_of(self._store, META) if each.name.startswith(TOPIC_NAME)
+        }  # fmt: skip
         self._load()
         views.add_listener(self._on_commit)
         store.on_commit(self._follow_names)
@@ -159,15 +162,12 @@ class TopicTrees:
         return self._store.transact(lambda _: WriteResult(changes, None, RENAME_TOPIC), by=by).result().seq
 
     def _summary(self, topic: Topic, level: int, tree: TopicTree, *, sees_sensitive: bool) -> TopicSummary:
-        found = _summary(topic, level, tree, sees_sensitive=sees_sensitive)
+        found = TopicSummary(
+            topic.id, topic.name, topic.method, topic.count if sees_sensitive else topic.open_count, topic.parent,
+            level, tree.scope.namespace, topic.sources,
+        )  # fmt: skip
         given = self._given.get(topic.named_as or topic.id)
         return found._replace(name=given, method="user", sources=()) if given else found
-
-    def _read_given(self) -> None:
-        self._given = {
-            each.name.removeprefix(TOPIC_NAME): each.value
-            for each in records_of(self._store, META) if each.name.startswith(TOPIC_NAME)
-        }  # fmt: skip
 
     def _follow_names(self, commit: Commit) -> None:
         """Take up the names that a commit gives."""
@@ -341,10 +341,6 @@ class TopicTrees:
         self._trees = {tree.scope: tree for tree in trees}
         self._next_id = min(next_id, self._ids_taken)
 
-    def _taken_in_store(self) -> int:
-        with self._store.snapshot() as snapshot:
-            return int(snapshot.meta(IDS_KEY) or 1)
-
     def _new_ids(self, count: int) -> Sequence[str]:
         """Ids that no topic has had."""
         first, end = self._next_id, self._next_id + count
@@ -407,9 +403,3 @@ _ANY_INPUTS = TaskInputs(("-",))
 
 def _is_unasked(topic: Topic) -> bool:
     return topic.method == "rule" and not topic.is_asked and bool(topic.sources)
-
-
-def _summary(topic: Topic, level: int, tree: TopicTree, *, sees_sensitive: bool) -> TopicSummary:
-    count = topic.count if sees_sensitive else topic.open_count
-    namespace = tree.scope.namespace
-    return TopicSummary(topic.id, topic.name, topic.method, count, topic.parent, level, namespace, topic.sources)

@@ -5,7 +5,7 @@ was made. What was summarised once is not summarised again, even if that was und
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from mnemo_core.lifecycle.compression import (
     KEPT_TAG_PREFIXES,
     KEPT_TAGS,
     SAYING_NOTHING,
-    CompressedSession,
     attributed_texts,
     compress_session,
     first_part,
@@ -25,16 +24,15 @@ from mnemo_core.lifecycle.compression import (
     sessions_due,
 )
 from mnemo_core.lifecycle.profiles import CUTOFF_HOURS
+from mnemo_core.llm.summarize import SUMMARIZE_SESSION, shorten_sources
 from mnemo_core.llm.tasks import TaskInputs
-from mnemo_core.llm.writing.summarize import SUMMARIZE_SESSION, shorten_sources
 from mnemo_daemon.history_names import BY_LIFECYCLE, COMPRESS
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.lifecycle.profile_service import LiftResult, Owner, ProfileService
-from mnemo_daemon.memories.memory_columns import Numbers
+from mnemo_daemon.memories.memory_columns import Numbers, read_rows
 from mnemo_daemon.memories.memory_service import Caller, stated_facts
 from mnemo_daemon.models.language.task_runner import TaskRunner
-from mnemo_store.backend import READ_SLICE, Snapshot
-from mnemo_store.batches import batched
+from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.progress import Progress, unreported
 from mnemo_store.record_texts import skip_hash
@@ -55,17 +53,10 @@ class UncompressedSession(NamedTuple):
     goes_on: bool
 
 
-class SessionSummary(NamedTuple):
-    """A session that was compressed, and how its summary was made."""
-
-    compressed: CompressedSession
-    method: Literal["llm", "rule"]
-
-
 class CompressionResult(NamedTuple):
-    """Result of a compression. under_way: the sessions that were left alone because they go on."""
+    """Result of a compression: the summaries of sessions. under_way: those that were left alone because they go on."""
 
-    sessions: list[SessionSummary]
+    summaries: list[Memory]
     lifted: LiftResult
     under_way: int
     group: str
@@ -100,7 +91,7 @@ class Compression:
         group = "" if dry_run else self._store.new_id()
         found = self._sessions(owner)
         count = self._due(owner, len(found)) if sessions is None else sessions
-        made: list[SessionSummary] = []
+        made: list[Memory] = []
         progress("summarizing conversations", 0, count)
         for summary in self._compressed(found, count, caller, group, dry_run=dry_run):
             made.append(summary)
@@ -163,7 +154,7 @@ class Compression:
             for tagged in columns.numbers_by_tag(prefix).values():
                 is_kept |= np.isin(rows, tagged)
         wanted = self._filter(owner, source=SUMMARY_SOURCE, states=STATES)
-        summaries = self._read(np.flatnonzero(self._views.attributes.uncached_mask(wanted)))
+        summaries = read_rows(self._store, columns, np.flatnonzero(columns.uncached_mask(wanted)))
         rows, summarised = rows[~is_kept], {each for summary in summaries for each in summary.derived_from}
         rows = rows[[each not in summarised for each in columns.ids(rows.tolist())]]
         rows = rows[np.lexsort([columns.values(name, rows) for name in ("id_low", "id_high", "created_at")])]
@@ -179,32 +170,26 @@ class Compression:
     def _filter(self, owner: Owner, **fields: Any) -> MemoryFilter:
         return MemoryFilter(namespaces=(owner.namespace,), user_id=owner.user_id, now=self._store.now(), **fields)
 
-    def _read(self, rows: Numbers) -> list[Memory]:
-        found: list[Memory] = []
-        for some in batched(self._views.attributes.ids(rows.tolist()), READ_SLICE):
-            with self._store.snapshot() as snapshot:
-                found += [memory for each in some if (memory := snapshot.memory(each)) is not None]
-        return found
-
     # One session
 
     def _compressed(
         self, sessions: Iterable[UncompressedSession], count: int, caller: Caller, group: str, *, dry_run: bool
-    ) -> Iterator[SessionSummary]:
-        """Compress the first sessions, that many of them. One that goes on, has no summary, or is changed while that is
-        made is passed over."""
+    ) -> Iterator[Memory]:
+        """Compress the first sessions, that many of them, and yield the summaries. One that goes on, has no summary, or
+        is changed while that is made is passed over."""
         for session in sessions:
             if count <= 0 or self._is_closing():
                 return
             if session.goes_on:
                 continue
             now = self._store.now()
-            memories = first_part(each for each in self._read(session.rows) if is_compressible(each, now))
+            read = read_rows(self._store, self._views.attributes, session.rows)
+            memories = first_part(each for each in read if is_compressible(each, now))
             if memories and (made := self._summarise(memories, caller, group, dry_run)):
                 count -= 1
                 yield made
 
-    def _summarise(self, memories: list[Memory], caller: Caller, group: str, dry_run: bool) -> SessionSummary | None:
+    def _summarise(self, memories: list[Memory], caller: Caller, group: str, dry_run: bool) -> Memory | None:
         """Put a summary in the place of some memories of a session, if there is one and they are what they were."""
         texts = shorten_sources(attributed_texts(memories), READ_CHARACTERS)
         result = self._tasks.run(SUMMARIZE_SESSION, TaskInputs(texts), is_cancelled=self._is_closing)
@@ -213,7 +198,7 @@ class Compression:
             return None
         facts, summary_id = stated_facts(text, ""), self._store.new_id()
 
-        def decide(snapshot: Snapshot) -> WriteResult[CompressedSession | None]:
+        def decide(snapshot: Snapshot) -> WriteResult[Memory | None]:
             now = [memory for each in memories if (memory := snapshot.memory(each.id)) is not None]
             is_same = [memory.content for memory in now] == [memory.content for memory in memories]
             is_erased = snapshot.forgotten(skip_hash(snapshot.meta("salt"), text)) is not None
@@ -223,11 +208,9 @@ class Compression:
             usage = initial_usage(made.summary, epoch_of(snapshot))
             stated = write_plan.put_facts(made.summary, text, facts, snapshot, self._store.new_id)
             changes: list[Change] = [PutMemory(data=each) for each in (made.summary, *made.originals)]
-            return WriteResult((*changes, PutUsage(data=usage), *stated), made, COMPRESS, group)
+            return WriteResult((*changes, PutUsage(data=usage), *stated), made.summary, COMPRESS, group)
 
         if dry_run:
             with self._store.snapshot() as snapshot:
-                made = decide(snapshot).result
-        else:
-            made = self._store.transact(decide, by=caller.name, background=True).result().result
-        return None if made is None else SessionSummary(made, "llm" if result.model else "rule")
+                return decide(snapshot).result
+        return self._store.transact(decide, by=caller.name, background=True).result().result

@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 from mnemo_core.decay import present_usage
 from mnemo_core.ingest import mutations
-from mnemo_core.lifecycle.moves import MoveTarget, move_facts, move_memory, standing_decisions
+from mnemo_core.lifecycle.consolidation.review import MoveTarget, move_facts, move_memory, standing_decisions
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import MOVE
 from mnemo_daemon.memories.memory_service import Caller, MemoryService, authorised_changes, place_of

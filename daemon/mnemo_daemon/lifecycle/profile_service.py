@@ -1,12 +1,13 @@
 """The profile of a user and the memories of projects: read, changed by hand, lifted from the buffer. SPEC 9.6 [M13 to
 M17]"""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 
+from mnemo_client.protocol.profiles import ProfileUpdateAnswer
 from mnemo_core.decay import epoch_of, initial_usage
 from mnemo_core.ingest import mutations, write_plan
 from mnemo_core.ingest.write_plan import PendingSnapshot, StatedFact
@@ -32,7 +33,7 @@ from mnemo_core.lifecycle.profiles import (
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import COMPRESS, PROFILE
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.memories.memory_columns import Numbers, by_weight
+from mnemo_daemon.memories.memory_columns import by_weight, read_rows
 from mnemo_daemon.memories.memory_service import (
     Caller,
     authorised_changes,
@@ -74,15 +75,6 @@ class EntryUpdate(NamedTuple):
     field: str
 
 
-class UpdateResult(NamedTuple):
-    """The ids of the entries that were written, in the order in which they were given, and the group and seq of the
-    change."""
-
-    ids: list[str]
-    group: str
-    seq: int = 0  # 0: nothing was changed
-
-
 class LiftResult(NamedTuple):
     """Numbers of the items that were lifted, of their projects, and of the entries of the user in their place. [M13]"""
 
@@ -104,8 +96,12 @@ class ProfileService:
         """The entries that pass the filter by their lists, the last changed first."""
         columns = self._views.attributes
         rows = np.flatnonzero(columns.mask(wanted._replace(source=PROFILE_SOURCE)))
-        found = sorted(self._memories(rows), key=lambda memory: (-memory.modified_at, memory.id))
-        return _by_place(found)
+        found: Entries = {}
+        read = read_rows(self._store, columns, rows)
+        for memory in sorted(read, key=lambda memory: (-memory.modified_at, memory.id)):
+            if (place := place_of_entry(memory)) is not None:
+                found.setdefault(place, []).append(memory)
+        return found
 
     def shown(self, wanted: MemoryFilter, projects: Sequence[str] = ()) -> Entries:
         """The entries that an agent gets unasked, of the user and of some projects: of each list those of the greatest
@@ -126,14 +122,9 @@ class ProfileService:
             own = in_project.get(PROJECT_TAG + place.project) if place.project else of_projects
             listed = rows[np.isin(rows, in_list.get(PROFILE_TAG + place.bucket, ()))]
             listed = listed[np.isin(listed, () if own is None else own) == bool(place.project)]
-            if entries := list(self._memories(by_weight(columns, listed, epoch)[:SHOWN_MAX])):
+            if entries := list(read_rows(self._store, columns, by_weight(columns, listed, epoch)[:SHOWN_MAX])):
                 found[place] = entries
         return found
-
-    def _memories(self, rows: Numbers) -> Iterator[Memory]:
-        for some in batched(self._views.attributes.ids(rows.tolist()), READ_SLICE):
-            with self._store.snapshot() as snapshot:
-                yield from [memory for each in some if (memory := snapshot.memory(each)) is not None]
 
     def _used(self, owner: Owner, **fields: Any) -> list[UsedMemory]:
         """The memories of an owner that pass a filter, with their usage."""
@@ -150,7 +141,7 @@ class ProfileService:
 
     def update(
         self, owner: Owner, updates: Sequence[EntryUpdate], removed: Sequence[str], caller: Caller
-    ) -> UpdateResult:
+    ) -> ProfileUpdateAnswer:
         """Write these entries and move others (whole ids) to the trash, all or nothing.
 
         Where a list holds an entry that says the same, that one gets the evidence. Raises a Refusal: for evidence or an
@@ -160,8 +151,9 @@ class ProfileService:
         facts = {each.text: stated_facts(each.text, "") for each in updates}
         group = self._store.new_id()
 
-        def decide(snapshot: Snapshot) -> WriteResult[UpdateResult]:
-            pending, written = PendingSnapshot(snapshot), UpdateResult([], group)
+        def decide(snapshot: Snapshot) -> WriteResult[ProfileUpdateAnswer]:
+            pending = PendingSnapshot(snapshot)
+            written = ProfileUpdateAnswer(ids=[], removed=[*removed], group=group, namespace=owner.namespace)
             for update in updates:
                 entry, others = self._updated(pending, owner, update, index, facts[update.text], caller)
                 if pending.memory(entry.id) != entry:
@@ -174,7 +166,8 @@ class ProfileService:
             return WriteResult(pending.changes, written, PROFILE, group)
 
         done = self._store.transact(decide, by=caller.name).result()
-        return done.result._replace(seq=done.seq)
+        done.result.seq = done.seq or None
+        return done.result
 
     def _updated(
         self, snapshot: PendingSnapshot, owner: Owner, update: EntryUpdate, index: EntryIndex,
@@ -282,14 +275,6 @@ def _is_outdated(snapshot: Snapshot, item: Memory) -> bool:
 
 def _is_kept(memory: Memory | None) -> bool:
     return memory is not None and memory.state not in ("trashed", "discarded")
-
-
-def _by_place(memories: Iterable[Memory]) -> Entries:
-    found: Entries = {}
-    for memory in memories:
-        if (place := place_of_entry(memory)) is not None:
-            found.setdefault(place, []).append(memory)
-    return found
 
 
 def _evidence(snapshot: PendingSnapshot, memory_id: str, owner: Owner, caller: Caller, field: str) -> Memory:

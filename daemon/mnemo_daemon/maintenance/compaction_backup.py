@@ -12,36 +12,28 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
+from mnemo_client.protocol.maintenance import BackupAnswer, CompactAnswer
 from mnemo_core.text.dates.local_days import DAY_MS
 from mnemo_daemon import process_memory
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.memories.as_of import HISTORY_FROM, HistoryStart, history_start
-from mnemo_daemon.table_walk import walk
+from mnemo_daemon.table_walk import walk_table
 from mnemo_store.backend import Snapshot
 from mnemo_store.database.migrations import BACKUPS_FOLDER
 from mnemo_store.disk import Disk
 from mnemo_store.maintenance import backup, compaction
-from mnemo_store.maintenance.backup import BackupManifest
-from mnemo_store.maintenance.compaction import ChangedSinceBackup, CompactionSizes
+from mnemo_store.maintenance.compaction import ChangedSinceBackup
 from mnemo_store.progress import Progress, unreported
-from mnemo_store.records import Memory, PutMeta
+from mnemo_store.records import PutMeta
 from mnemo_store.store import Store, WriteResult
+from mnemo_store.tables import MEMORIES, StoredMemory
 
 MEMORIES_A_SLICE = 200  # whose versions are read under one snapshot
 RESET_AT = "reset_at"  # the fact whose change announces a reset: a time
 OVERDUE = 1.1  # times the days of history to keep, from which on the store is rewritten without a request
 
 log = logging.getLogger("mnemo.upkeep")
-
-
-class CompactionResult(NamedTuple):
-    """The result of a compaction or its dry run: bytes, and the start of the history (ms; None: from the beginning)."""
-
-    sizes: CompactionSizes | None
-    versions: int  # given up
-    history_from: int | None
 
 
 def days_kept(keep: str) -> int | None:
@@ -58,15 +50,20 @@ class StoreMaintenance:
         self._spaces = spaces  # whose vectors are kept
         self._lock = threading.Lock()
 
-    def compact(self, keep: str, *, dry_run: bool = False, progress: Progress = unreported) -> CompactionResult:
+    def compact(self, keep: str, *, dry_run: bool = False, progress: Progress = unreported) -> CompactAnswer:
         """Delete the versions that were replaced longer ago than `keep` says, and return free room to the disk."""
         with self._exclusively():
             with self._store.snapshot() as snapshot:
                 known = history_start(snapshot)
             start = self._start(keep, known)
             given_up = self._count_given_up(start.seq, progress)
+            answer = partial(CompactAnswer, versions=given_up, history_from=start.at or None, dry_run=dry_run)
             if dry_run:
-                return CompactionResult(None, given_up, start.at or None)
+                now = self._store.disk_bytes()
+                return answer(
+                    database_before=now["database"], database=now["database"],
+                    journal_before=now["journal"], journal=now["journal"],
+                )  # fmt: skip
             if start.seq > known.seq:
                 fact = PutMeta(name=HISTORY_FROM, value=f"{start.seq} {start.at}")
                 self._store.transact(lambda _: WriteResult((fact,), None, "compact"), by="compact", frees=True).result()
@@ -76,7 +73,7 @@ class StoreMaintenance:
             ).result()
             process_memory.trim()
             log.info("compacted: database %d to %d bytes, journal %d to %d", *sizes)
-            return CompactionResult(sizes, given_up, start.at or None)
+            return answer(**sizes._asdict())
 
     def run_retention(self, keep: str) -> None:
         """Compact the store if its history reaches back further than `keep` says, by a tenth of it or more."""
@@ -88,30 +85,28 @@ class StoreMaintenance:
         if first and first[0][1].at < self._store.now() - OVERDUE * days * DAY_MS:
             self.compact(keep)
 
-    def back_up(self, folder: Path | None, progress: Progress = unreported) -> tuple[Path, BackupManifest]:
+    def back_up(self, folder: Path | None, progress: Progress = unreported) -> BackupAnswer:
         """A backup in a folder that is new or empty; without one, in the data folder's `backups`."""
         with self._exclusively():
             return self._back_up(folder, progress)
 
-    def reset(self, kept_facts: Sequence[str], progress: Progress = unreported) -> tuple[Path, BackupManifest]:
+    def reset(self, kept_facts: Sequence[str], progress: Progress = unreported) -> BackupAnswer:
         """Empty the store, after a backup in the data folder's `backups` that has its last change; return the backup.
-
-        Raises ChangedSinceBackup where the store was changed during each of a few backups: nothing was removed then.
-        """
+        Raises ChangedSinceBackup where the store was changed during each of a few backups: nothing was removed then."""
         with self._exclusively():
             for is_last in (False, False, True):
-                folder, made = self._back_up(None, progress)
+                made = self._back_up(None, progress)
                 try:
                     self._empty(made.seq, kept_facts, progress)
                 except ChangedSinceBackup:
-                    shutil.rmtree(folder, ignore_errors=True)
+                    shutil.rmtree(made.folder, ignore_errors=True)
                     if is_last:
                         raise
                 else:
                     break
             process_memory.trim()
             log.warning("the store was emptied; its backup ends at change %d", made.seq)
-            return folder, made
+            return made
 
     def _empty(self, backup_seq: int, kept_facts: Sequence[str], progress: Progress) -> None:
         """Announce the reset by a change of its own, which must follow the backup at once, then empty the store."""
@@ -128,7 +123,7 @@ class StoreMaintenance:
         )  # fmt: skip
         self._store.run_exclusively(act).result()
 
-    def _back_up(self, folder: Path | None, progress: Progress = unreported) -> tuple[Path, BackupManifest]:
+    def _back_up(self, folder: Path | None, progress: Progress = unreported) -> BackupAnswer:
         if folder is None:
             stamp = dt.datetime.fromtimestamp(self._store.now() / 1000, dt.UTC).strftime("%Y%m%dT%H%M%S")
             folder = first = self._store.folder / BACKUPS_FOLDER / f"backup-{stamp}"
@@ -140,7 +135,11 @@ class StoreMaintenance:
             raise bad_value("`folder` must be an absolute path", "folder")
         elif self._store.folder.resolve() in (folder.resolve(), *folder.resolve().parents):
             raise bad_value("inside the data folder, backups have a place of their own: leave `folder` out", "folder")
-        return folder, backup.create_backup(self._store, folder, self._disk, progress)
+        made = backup.create_backup(self._store, folder, self._disk, progress)
+        return BackupAnswer(
+            folder=str(folder), seq=made.seq, at=made.at, bytes=sum(file.bytes for file in made.files),
+            files=len(made.files), has_database=made.has_database,
+        )  # fmt: skip
 
     def _start(self, keep: str, known: HistoryStart) -> HistoryStart:
         days = days_kept(keep)
@@ -161,16 +160,15 @@ class StoreMaintenance:
 
     def _count_given_up(self, oldest: int, progress: Progress) -> int:
         """The number of versions that were replaced before the change `oldest`."""
-
         done = 0
 
-        def count(snapshot: Snapshot, memories: Sequence[Memory]) -> int:
+        def count(snapshot: Snapshot, rows: Sequence[StoredMemory]) -> int:
             nonlocal done
             progress("counting earlier versions", done, snapshot.count())
-            done += len(memories)
-            return sum(following.seq < oldest for memory in memories for following in snapshot.versions(memory.id)[1:])
+            done += len(rows)
+            return sum(following.seq < oldest for row in rows for following in snapshot.versions(row.memory.id)[1:])
 
-        return sum(walk(self._store, lambda snapshot, *at: snapshot.memories(*at), count, MEMORIES_A_SLICE))
+        return sum(walk_table(self._store, MEMORIES, count, MEMORIES_A_SLICE))
 
     @contextlib.contextmanager
     def _exclusively(self) -> Iterator[None]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from mnemo_client.protocol.status import DailyValuesView, StatsAnswer
-from mnemo_core.retrieval.answer_times import add_times, quantile_ms
+from mnemo_core.retrieval.histograms import add_times, quantile_ms
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.times import local_day
 from mnemo_store.disk import Disk, file_size

@@ -16,7 +16,7 @@ until it is rewritten.
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from itertools import chain
 
@@ -24,15 +24,14 @@ import msgspec
 
 from mnemo_client.protocol.memories import EraseAnswer, Quotation, ResidueSearch, SearchedPlace
 from mnemo_core.ingest import erasure
-from mnemo_core.ingest.erasure import ErasurePlan
-from mnemo_core.ingest.residue_scan import ResiduePatterns, residue_patterns, whole_texts_of
+from mnemo_core.ingest.erasure import ErasurePlan, ResiduePatterns, residue_patterns, whole_texts_of
 from mnemo_core.text.languages import content_words
 from mnemo_daemon import process_memory
 from mnemo_daemon.errors import Refusal, refusal_of
 from mnemo_daemon.history_names import BY_ERASURE, BY_TOPIC_NODES, PURGE
 from mnemo_daemon.maintenance import residue_scan
-from mnemo_daemon.maintenance.hard_delete import ChangeOrigin, HardDelete
 from mnemo_daemon.maintenance.residue_scan import CopyErasure
+from mnemo_daemon.maintenance.trash import ChangeOrigin, HardDelete
 from mnemo_daemon.table_walk import records_of
 from mnemo_daemon.thread_supervision import RETRY_PAUSE_SECONDS, retry_while_full
 from mnemo_store.backend import Snapshot
@@ -42,7 +41,7 @@ from mnemo_store.journal.dump import MemoryRow, VersionRow
 from mnemo_store.maintenance import compaction
 from mnemo_store.progress import Progress, unreported
 from mnemo_store.record_texts import skip_hash
-from mnemo_store.records import Change, ErasedText, Memory, PutMemory, PutMeta, PutTopicNode, TopicNode
+from mnemo_store.records import ErasedText, Memory, PutMemory, PutMeta, PutTopicNode, TopicNode
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import TOPIC_NODES
@@ -97,13 +96,12 @@ class Erasure:
 
     def _quotations(self, ids: Collection[str]) -> list[Quotation]:
         """The remaining memories that contain the whole of a text of these."""
-        sought = whole_texts_of(self._versions(ids))
-        return residue_scan.quotations(self._store, sought, self._continue, besides=frozenset(ids))
-
-    def _versions(self, ids: Iterable[str]) -> Iterator[Memory]:
+        versions = list[Memory]()
         for memory_id in ids:
             with self._store.snapshot() as snapshot:
-                yield from (stored.memory for stored in snapshot.all_versions(memory_id))
+                versions += (stored.memory for stored in snapshot.all_versions(memory_id))
+        sought = whole_texts_of(versions)
+        return residue_scan.quotations(self._store, sought, self._continue, besides=frozenset(ids))
 
     def erase(
         self, ids: Sequence[str], by: str, *, quoting: bool = False, everywhere: bool = False,
@@ -122,7 +120,15 @@ class Erasure:
                 raise Refusal(503, "degraded", f"nothing was forgotten: {message}", retry_after=60)
             self._progress = progress
             try:
-                planned, report = self._erase_named(ids, by, quoting=quoting, everywhere=everywhere)
+                before = self._load_marked()
+                if quoting:
+                    planned = erasure.plan_erasure(tuple(ids), self._hard_delete.relations())
+                    ids = [*ids, *(each.id for each in self._quotations(planned.erased))]
+                mark = ErasureMark((*before.asked, *ids), before.derived, before.everywhere or everywhere)
+                self._progress("deleting the memories", 0, 0)
+                planned = self._delete_marked(mark, by)
+                report = _report(planned._replace(asked=tuple(ids)))
+                self._erase_and_report(report, everywhere=mark.everywhere)
             finally:
                 self._progress = unreported
         report.seconds = round(time.monotonic() - began, 3)
@@ -132,43 +138,27 @@ class Erasure:
         )  # fmt: skip
         return report
 
-    def _erase_named(
-        self, ids: Sequence[str], by: str, *, quoting: bool, everywhere: bool
-    ) -> tuple[ErasurePlan, EraseAnswer]:
-        before = self._load_marked()
-        if quoting:
-            planned = erasure.plan_erasure(tuple(ids), self._hard_delete.relations())
-            ids = [*ids, *(each.id for each in self._quotations(planned.erased))]
-        mark = ErasureMark((*before.asked, *ids), before.derived, before.everywhere or everywhere)
-        self._progress("deleting the memories", 0, 0)
-        planned = self._delete_marked(mark, by)
-        report = _report(planned._replace(asked=tuple(ids)))
-        self._erase_and_report(report, everywhere=mark.everywhere)
-        return planned, report
-
     def resume_if_due(self) -> None:
         """Continue an interrupted erasure, at most every RETRY_SECONDS."""
         if self.pending and time.monotonic() >= self._retry_at and self._lock.acquire(blocking=False):
             try:
-                self._resume_marked()
+                self._retry_at = time.monotonic() + RETRY_SECONDS
+                mark = self._load_marked()
+                if mark == ErasureMark():
+                    self.pending = ""
+                    return
+                self._delete_marked(mark, PURGE)
+                report = EraseAnswer(purged=list(mark.asked), derived=list(mark.derived))
+                self._erase_and_report(report, everywhere=mark.everywhere)
+                count = len(mark.asked) + len(mark.derived)
+                log.info("forgetting %d memories, which had been cut short, is finished", count)
+                for place in report.places:
+                    if place.state == "still there":
+                        log.warning("forgotten memories: %s: %s", place.place, place.detail)
             except Refusal as refusal:
                 log.warning("forgetting: %s", refusal.message)
             finally:
                 self._lock.release()
-
-    def _resume_marked(self) -> None:
-        self._retry_at = time.monotonic() + RETRY_SECONDS
-        mark = self._load_marked()
-        if mark == ErasureMark():
-            self.pending = ""
-            return
-        self._delete_marked(mark, PURGE)
-        report = EraseAnswer(purged=list(mark.asked), derived=list(mark.derived))
-        self._erase_and_report(report, everywhere=mark.everywhere)
-        log.info("forgetting %d memories, which had been cut short, is finished", len(mark.asked) + len(mark.derived))
-        for place in report.places:
-            if place.state == "still there":
-                log.warning("forgotten memories: %s: %s", place.place, place.detail)
 
     def _load_marked(self) -> ErasureMark:
         """Load the marked memories, with their texts from the journal."""
@@ -205,7 +195,9 @@ class Erasure:
             self.pending = "it goes on"
             # Empty where this fails: the outcome of the last slice is not known then, and the journal has all of it.
             unsearched, self._unsearched = self._unsearched, []
-            for versions in self._hard_delete.execute(planned, origin, _erase_changes):
+            for versions in self._hard_delete.execute(planned, origin, lambda snapshot, versions, note_stays: (
+                erasure.erase_memory(versions, snapshot.meta("salt"), snapshot.now, has_note=note_stays)
+            )):  # fmt: skip
                 unsearched += versions
             self._unsearched = unsearched
             self._continue()
@@ -254,7 +246,9 @@ class Erasure:
         retry_while_full(self._rebuild_all_views, self._pause)
         self._progress("removing left-over files", 0, 0)
         report.places += residue_scan.remove_leftovers(folder, sought, self._disk, self._continue)
-        sizes = self._store.run_exclusively(self._rewrite_journal).result()
+        sizes = self._store.run_exclusively(
+            lambda supervisor: compaction.compact(supervisor, 1, self._spaces(), self._progress)
+        ).result()
         looked = residue_scan.scan_folder(folder, sought, self._continue, self._progress)
         if looked.found:  # it may have been said again meanwhile, in what stays
             still = residue_scan.distinctive_texts(
@@ -318,9 +312,6 @@ class Erasure:
         else:
             report.backups = [str(path) for path in residue_scan.copies_holding(folder, needles, self._continue)]
 
-    def _rewrite_journal(self, supervisor: StateSupervisor) -> compaction.CompactionSizes:
-        return compaction.compact(supervisor, 1, self._spaces(), self._progress)
-
     def _pause(self, seconds: float = RETRY_PAUSE_SECONDS) -> None:
         self._stopping.wait(seconds)
         self._continue()
@@ -341,19 +332,12 @@ def erase_in_store(store: Store, ids: Sequence[str], spaces: Sequence[str]) -> E
     return Erasure(store, Disk(), lambda: spaces, remove_views).erase(ids, "restore")
 
 
-def _erase_changes(snapshot: Snapshot, versions: Sequence[Memory], note_stays: bool) -> list[Change]:
-    return erasure.erase_memory(versions, snapshot.meta("salt"), snapshot.now, has_note=note_stays)
-
-
 def _report(planned: ErasurePlan, *, dry_run: bool = False) -> EraseAnswer:
     return EraseAnswer(
-        purged=list(planned.asked),
-        derived=list(planned.derived),
+        purged=list(planned.asked), derived=list(planned.derived),
         rederive={memory_id: list(sources) for memory_id, sources in planned.rederive.items()},
-        revived=sorted(planned.unhidden),
-        mended=list(planned.referrers),
-        dry_run=dry_run,
-    )
+        revived=sorted(planned.unhidden), mended=list(planned.referrers), dry_run=dry_run,
+    )  # fmt: skip
 
 
 def _merged_report(one: ErasurePlan, other: ErasurePlan) -> ErasurePlan:

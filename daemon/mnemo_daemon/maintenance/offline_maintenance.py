@@ -30,7 +30,7 @@ from mnemo_daemon.maintenance.store_check import (
 from mnemo_daemon.maintenance.store_repair import RepairReport, StoreRepair
 from mnemo_store.database.environment import DATABASE_FILE, Database
 from mnemo_store.database.integrity import has_all_pages, is_intact
-from mnemo_store.database.table_access import open_tables
+from mnemo_store.database.table_access import TABLES_MAX, open_tables
 from mnemo_store.disk import Disk
 from mnemo_store.errors import IndexMismatch, NewerFormat, StoreError
 from mnemo_store.indexes import index_file
@@ -38,16 +38,11 @@ from mnemo_store.indexes.vectors import VIEW_FILE, VIEW_KIND, VectorIndex
 from mnemo_store.journal.journal import newest_header
 from mnemo_store.maintenance import repair
 from mnemo_store.maintenance.check import InvariantViolation, Remedy, TableSource, check
-from mnemo_store.maintenance.journal_diff import (
-    JournalChangeError,
-    JournalOwner,
-    check_journal,
-    unreadable_stretches,
-)
+from mnemo_store.maintenance.journal_diff import JournalChangeError, JournalOwner, check_journal, unreadable_stretches
 from mnemo_store.progress import Progress, unreported
 from mnemo_store.records import FORMAT
 from mnemo_store.recovery import database_files
-from mnemo_store.recovery.folder_lock import FolderLock
+from mnemo_store.recovery.store_folder import FolderLock
 from mnemo_store.store import Store
 from mnemo_store.tables import TABLE_NAMES
 
@@ -174,7 +169,7 @@ def _check_open(folder: Path, progress: Progress) -> CheckReport:
 @contextlib.contextmanager
 def _open_database(folder: Path) -> Iterator[TableSource]:
     """The database, to be read."""
-    env = lmdb.open(str(folder / "db"), readonly=True, lock=False, max_dbs=len(TABLE_NAMES), lib_version=0)
+    env = lmdb.open(str(folder / "db"), readonly=True, lock=False, max_dbs=TABLES_MAX, lib_version=0)
     try:
         database = Database(env, open_tables(env, create=False), Disk())
         now = time.time_ns() // 1_000_000
@@ -187,9 +182,7 @@ def _open_database(folder: Path) -> Iterator[TableSource]:
 
 def _journal_violations(folder: Path, source: TableSource, report: CheckReport) -> Iterator[InvariantViolation]:
     with source() as at:
-        owner = JournalOwner(folder / "journal", at.meta("store"), at.meta("salt"))
-    with source() as at:
-        seq = at.seq
+        owner, seq = JournalOwner(folder / "journal", at.meta("store"), at.meta("salt")), at.seq
     with owner.open_replay(seq) as journal:
         behind = journal.last[0] - seq
     if behind > 0:

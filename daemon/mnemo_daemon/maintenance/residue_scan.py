@@ -18,8 +18,9 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import lmdb
 
@@ -27,21 +28,22 @@ import mnemo_core
 import mnemo_daemon
 import mnemo_store
 from mnemo_client.protocol.memories import Quotation, SearchedPlace
-from mnemo_core.ingest.residue_scan import PatternKind, ResidueFinder, ResiduePatterns, strip_edges
-from mnemo_daemon.table_walk import walk, walk_table
+from mnemo_core.ingest.erasure import PatternKind, ResidueFinder, ResiduePatterns, strip_edges
+from mnemo_daemon.table_walk import walk_table
 from mnemo_store.codec import encode_json
 from mnemo_store.database.migrations import BACKUPS_FOLDER
 from mnemo_store.disk import Disk, file_size
 from mnemo_store.errors import StoreError
+from mnemo_store.journal.line_codec import unpacked
 from mnemo_store.maintenance import backup, restore
 from mnemo_store.maintenance.repair import QUARANTINE
 from mnemo_store.progress import Progress, unreported
 from mnemo_store.record_texts import normalized_text
 from mnemo_store.records import ErasedText, Memory
-from mnemo_store.recovery import folder_swap
-from mnemo_store.recovery.folder_lock import FolderLock
+from mnemo_store.recovery import store_folder
+from mnemo_store.recovery.store_folder import FolderLock
 from mnemo_store.store import Store
-from mnemo_store.tables import TABLES
+from mnemo_store.tables import MEMORIES, TABLES
 
 MEMORIES_AT_ONCE = 200  # with all their versions, in one snapshot [SPEC 3.5]
 PIECE_BYTES = 4 << 20  # of a file, looked through at once
@@ -50,6 +52,7 @@ EXCERPT_CHARS_BEFORE = 40  # before the quotation
 
 _LOCKS = frozenset({"lock", "lock.mdb"})  # hold no text, and closing a second handle of one would let its lock go
 _BASE64 = re.compile(rb'"value":"([A-Za-z0-9+/=]+)"')  # a row as quarantine has it
+_PACKED = re.compile(rb'\{"packed":"([A-Za-z0-9+/=]+)')  # a line of the journal, or the beginning of one
 _KINDS: dict[PatternKind, str] = {
     "text": "a whole text", "short": "a whole text", "run": "five words in a row", "word": "a word",
 }  # fmt: skip
@@ -144,7 +147,7 @@ def scan_folder(
         for piece in _pieces(folder / path, finder.overlap):
             size += len(piece)
             names |= finder.find(piece)
-            progress("searching every file", size, total)
+            progress("searching every file", min(size, total), total)  # what is unpacked is longer
             pause()
         if names:
             found[path] = names
@@ -183,12 +186,9 @@ def describe(sought: ResiduePatterns, names: set[str]) -> str:
 
 def _kept_versions(store: Store) -> Iterator[list[Memory]]:
     """Every version of every memory, some at once."""
-    return walk(
-        store,
-        lambda snapshot, *at: snapshot.memories(*at),
-        lambda snapshot, memories: [each.memory for memory in memories for each in snapshot.all_versions(memory.id)],
-        MEMORIES_AT_ONCE,
-    )
+    return walk_table(store, MEMORIES, lambda snapshot, rows: [
+        each.memory for row in rows for each in snapshot.all_versions(row.memory.id)
+    ], MEMORIES_AT_ONCE)  # fmt: skip
 
 
 def _other_records(store: Store) -> Iterator[bytes]:
@@ -235,11 +235,13 @@ def _removable(path: Path) -> Path | None:
 
 
 def _pieces(path: Path, overlap: int) -> Iterator[bytes]:
-    """The content of a file, each piece with the end of the one before; and what quarantine has encoded."""
+    """The content of a file, with what the journal has packed in its place, each piece with the end of the one before;
+    and what quarantine has encoded."""
     try:
         with path.open("rb") as file:
             before = b""
-            while piece := file.read(PIECE_BYTES):
+            is_of_journal = ".jsonl" in path.name  # a segment, or an end of one that was put aside
+            for piece in _unpacked_lines(file) if is_of_journal else iter(partial(file.read, PIECE_BYTES), b""):
                 yield before + piece
                 before = (before + piece)[-overlap:] if overlap else b""
     except FileNotFoundError:
@@ -250,11 +252,32 @@ def _pieces(path: Path, overlap: int) -> Iterator[bytes]:
                 yield base64.b64decode(row)
 
 
+def _unpacked_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a segment, many together, each packed object in its place: by chance, its base64 has any short word.
+    Of one that is cut off, its beginning."""
+    lines, size = list[bytes](), 0
+    for line in file:
+        lines.append(_PACKED.sub(_unpacked, line))
+        size += len(lines[-1])
+        if size >= PIECE_BYTES:
+            yield b"".join(lines)
+            lines, size = [], 0
+    yield b"".join(lines)
+
+
+def _unpacked(match: re.Match[bytes]) -> bytes:
+    packed = match[1]
+    try:
+        return unpacked(packed[: len(packed) // 4 * 4], is_whole=False)
+    except ValueError:
+        return match[0]
+
+
 def known_copies(folder: Path) -> list[Path]:
     """The copies of the store that are known of: in its own folder of backups, what a restore put aside, and what one
     that was killed left."""
-    replaced = folder.parent.glob(f"{folder.name}{folder_swap.REPLACED}*")
-    stage = folder_swap.staging_folder(folder)
+    replaced = folder.parent.glob(f"{folder.name}{store_folder.REPLACED}*")
+    stage = store_folder.staging_folder(folder)
     return sorted([*(folder / BACKUPS_FOLDER).glob("*"), *replaced, *([stage] if stage.exists() else [])])
 
 
@@ -267,13 +290,9 @@ class CopyErasure:
     """Rewrites copies without `ids` and without texts in `forgotten` (by salt and hash), except spared memories."""
 
     def __init__(
-        self,
-        disk: Disk,
-        purge: Purge,
-        ids: Sequence[str],
-        forgotten: dict[str, dict[str, ErasedText]],
+        self, disk: Disk, purge: Purge, ids: Sequence[str], forgotten: dict[str, dict[str, ErasedText]],
         is_spared: Callable[[str], bool],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._disk = disk
         self._purge = purge
         self._ids = ids
@@ -294,7 +313,7 @@ class CopyErasure:
 
     def erase_from(self, copy: Path, data: Path, sought: ResiduePatterns, pause: Pause) -> SearchedPlace:
         """Erase from one copy; its report. `sought`: what must not be left in it."""
-        if copy == folder_swap.staging_folder(data):
+        if copy == store_folder.staging_folder(data):
             shutil.rmtree(copy)
             return SearchedPlace(place=str(copy), state="removed", detail="it was left by a restore that was cut off")
         try:
@@ -319,7 +338,7 @@ class CopyErasure:
         opened, listed, old = (copy.with_name(copy.name + ending) for ending in (OPENED, LISTED, OLD))
         is_backup = (copy / backup.BACKUP_FILE).exists()
         made_at = backup.verify_backup(copy).at if is_backup else 0  # before it is copied
-        now = (lambda: made_at) if is_backup else _now
+        now = (lambda: made_at) if is_backup else (lambda: time.time_ns() // 1_000_000)
         opened.mkdir(mode=0o700)
         restore.copy_parts(copy, opened, self._disk)
         store = Store.open(opened, disk=self._disk, now=now, reserve_bytes=0)
@@ -328,7 +347,9 @@ class CopyErasure:
                 raise StoreError("; ".join([*store.data_losses, *filter(None, [store.degraded])]))
             shutil.rmtree(opened / BACKUPS_FOLDER, ignore_errors=True)  # what it was in an older format
             same = [each for each in restore.memories_with_text(store, self._forgotten) if not self._is_spared(each)]
-            self._purge(store, list(dict.fromkeys((*_existing(store, self._ids), *same))))
+            with store.snapshot() as snapshot:
+                here = [memory_id for memory_id in self._ids if snapshot.stored(memory_id) is not None]
+            self._purge(store, list(dict.fromkeys((*here, *same))))
             if is_backup:
                 backup.create_backup(store, listed, self._disk)
         finally:
@@ -337,12 +358,3 @@ class CopyErasure:
         self._disk.rename(listed if is_backup else opened, copy)
         self._disk.sync_folder(copy.parent)
         shutil.rmtree(old)
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def _existing(store: Store, ids: Collection[str]) -> list[str]:
-    with store.snapshot() as snapshot:
-        return [memory_id for memory_id in ids if snapshot.stored(memory_id) is not None]

@@ -23,14 +23,7 @@ from mnemo_store.database.table_access import TableSnapshot
 from mnemo_store.disk import Disk
 from mnemo_store.errors import ClosedStoreError, StoreCorruption
 from mnemo_store.indexes.attributes import AttributeStore
-from mnemo_store.maintenance.check import (
-    CHECK_SLICE,
-    InvariantViolation,
-    Remedy,
-    TableSource,
-    YieldToQueries,
-    check,
-)
+from mnemo_store.maintenance.check import CHECK_SLICE, InvariantViolation, Remedy, TableSource, YieldToQueries, check
 from mnemo_store.maintenance.journal_diff import JournalChangeError, JournalOwner, check_journal
 from mnemo_store.progress import Progress, unreported
 from mnemo_store.store import Store

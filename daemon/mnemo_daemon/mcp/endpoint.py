@@ -51,12 +51,9 @@ class McpEndpoint:
     """The handler of the route. `close` ends the SDK's task."""
 
     def __init__(
-        self,
-        table: RouteTable,
-        problem: Callable[[], str],
-        read_note: NoteReader,
+        self, table: RouteTable, problem: Callable[[], str], read_note: NoteReader,
         load: Callable[[], AppMaker] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """`load` imports the SDK, or raises ImportError."""
         self._table = table
         self._problem = problem
@@ -81,7 +78,8 @@ class McpEndpoint:
             return _missing_sdk(request.ask, missing)
         reply = await _run(app, request)
         if agent := _introduced(request.ask):
-            reply = reply._replace(headers={**(reply.headers or {}), SESSION_HEADER: _session_id(agent)})
+            session = SESSION_PREFIX + base64.urlsafe_b64encode(agent.encode()).decode().rstrip("=")
+            reply = reply._replace(headers={**(reply.headers or {}), SESSION_HEADER: session})
         return reply
 
     async def _started(self) -> AsgiApp:
@@ -176,10 +174,6 @@ def _message(body: bytes) -> _Message:
 def printable_name(name: str | None) -> str | None:
     """Return an agent's name as one line of printable text, None if nothing is left of it."""
     return "".join(filter(str.isprintable, name or "")).strip()[:AGENT_CHARS_MAX] or None
-
-
-def _session_id(agent: str) -> str:
-    return SESSION_PREFIX + base64.urlsafe_b64encode(agent.encode()).decode().rstrip("=")
 
 
 def _agent_of(headers: Mapping[str, str]) -> str | None:

@@ -7,7 +7,7 @@ of what has one value at a time ends the older one, as everywhere.
 
 import hashlib
 from collections.abc import Iterable
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -29,7 +29,7 @@ from mnemo_core.text.cleaning import InvalidTextError, clean_text
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.mcp.route_client import RouteClient
 from mnemo_daemon.mcp.tool_types import CONTENT_CHARS_MAX, ToolArguments
-from mnemo_daemon.mcp.tools import Tool, ToolCallResult
+from mnemo_daemon.mcp.tools import Tool
 
 SOURCE = "knowledge-graph"
 FACT_SOURCE = "facts"  # of the memory that a fact without one is given
@@ -91,14 +91,9 @@ class DeleteObservationsArguments(ToolArguments):
     deletions: Annotated[list[ObservationDeletion], Meta(max_length=ITEMS_MAX)]
 
 
-class ReadGraphArguments(ToolArguments):
-    pass
-
-
 class SearchNodesArguments(ToolArguments):
     query: Annotated[
-        str,
-        Meta(max_length=2048, description="Text that the name, type or an observation of an entity contains"),
+        str, Meta(max_length=2048, description="Text that the name, type or an observation of an entity contains")
     ]
 
 
@@ -170,8 +165,14 @@ async def _read(client: RouteClient) -> _Graph:
     for name, text in graph.observations:
         if name in graph.entities:
             graph.entities[name].observations.append(text)
+    facts: list[FactView] = []  # all open ones
+    while True:
+        answer = await client.ask(operations.FACTS, FactsQuery(limit=LIMIT_MAX, cursor=cursor))
+        facts += answer.facts
+        if (cursor := answer.cursor) is None:
+            break
     own = {memory.id for memory in memories}  # from whose texts facts are read as well: no relations
-    for fact in await _facts(client):
+    for fact in reversed(facts):
         if fact.memory_id in own:
             continue
         if fact.subject in graph.entities or fact.object in graph.entities:
@@ -180,18 +181,7 @@ async def _read(client: RouteClient) -> _Graph:
     return graph
 
 
-async def _facts(client: RouteClient) -> list[FactView]:
-    """Return all open facts, the oldest first."""
-    found: list[FactView] = []
-    cursor = None
-    while True:
-        answer = await client.ask(operations.FACTS, FactsQuery(limit=LIMIT_MAX, cursor=cursor))
-        found += answer.facts
-        if (cursor := answer.cursor) is None:
-            return found[::-1]
-
-
-async def create_entities(client: RouteClient, asked: CreateEntitiesArguments) -> ToolCallResult:
+async def create_entities(client: RouteClient, asked: CreateEntitiesArguments) -> EntitiesResult:
     """Store the entities whose names are new, with their observations; return these."""
     graph = await _read(client)
     new: dict[str, GraphEntity] = {}
@@ -204,10 +194,10 @@ async def create_entities(client: RouteClient, asked: CreateEntitiesArguments) -
     memories = [_memory("entity", each.name, f" ({each.entity_type})") for each in new.values()]
     memories += [_memory("observation", each.name, f": {text}") for each in new.values() for text in each.observations]
     await _store(client, memories)
-    return _answer(EntitiesResult(list(new.values())), list(new.values()))
+    return EntitiesResult(list(new.values()))
 
 
-async def create_relations(client: RouteClient, asked: RelationsArguments) -> ToolCallResult:
+async def create_relations(client: RouteClient, asked: RelationsArguments) -> RelationsResult:
     graph = await _read(client)
     relations = [GraphRelation(_name(each.source), _name(each.target), _name(each.kind)) for each in asked.relations]
     for relation in relations:
@@ -216,10 +206,10 @@ async def create_relations(client: RouteClient, asked: RelationsArguments) -> To
     if new:
         facts = [NewFact(subject=each.source, predicate=each.kind, object=each.target) for each in new]
         await client.ask(operations.ADD_FACTS, NewFacts(facts=facts))
-    return _answer(RelationsResult(new), new)
+    return RelationsResult(new)
 
 
-async def add_observations(client: RouteClient, asked: AddObservationsArguments) -> ToolCallResult:
+async def add_observations(client: RouteClient, asked: AddObservationsArguments) -> ObservationsResult:
     graph = await _read(client)
     _refuse_missing(graph, (_name(each.entity_name) for each in asked.observations))
     results, memories = [], []
@@ -229,10 +219,10 @@ async def add_observations(client: RouteClient, asked: AddObservationsArguments)
         results.append(AddedObservations(name, added))
         memories += [_memory("observation", name, f": {text}") for text in added]
     await _store(client, memories)
-    return _answer(ObservationsResult(results), results)
+    return ObservationsResult(results)
 
 
-async def delete_entities(client: RouteClient, asked: DeleteEntitiesArguments) -> ToolCallResult:
+async def delete_entities(client: RouteClient, asked: DeleteEntitiesArguments) -> DeletionResult:
     graph = await _read(client)
     names = list(dict.fromkeys(map(_name, asked.entity_names)))
     found = {name for name in names if name in graph.entities}
@@ -242,50 +232,47 @@ async def delete_entities(client: RouteClient, asked: DeleteEntitiesArguments) -
     await _delete(client, [*ids, *(graph.memories[name].id for name in found)])
     missing = [name for name in names if name not in found]
     done = f"Deleted {len(found)} of {len(names)} entities. Not found: {', '.join(missing)}"
-    return _deletion(done if missing else "Entities deleted successfully")
+    return DeletionResult(True, done if missing else "Entities deleted successfully")
 
 
-async def delete_observations(client: RouteClient, asked: DeleteObservationsArguments) -> ToolCallResult:
+async def delete_observations(client: RouteClient, asked: DeleteObservationsArguments) -> DeletionResult:
     graph = await _read(client)
     wanted = [(_name(each.entity_name), _text(text)) for each in asked.deletions for text in each.observations]
     missing = [each.entity_name for each in asked.deletions if _name(each.entity_name) not in graph.entities]
     found = dict.fromkeys(each for each in wanted if each in graph.observations)
     await _delete(client, [graph.observations[each].id for each in found])
     if len(found) == len(wanted):
-        return _deletion("Observations deleted successfully")
+        return DeletionResult(True, "Observations deleted successfully")
     unknown = f" Entities not found: {', '.join(missing)}" if missing else ""
-    return _deletion(f"Deleted {len(found)} of {len(wanted)} observations.{unknown}")
+    return DeletionResult(True, f"Deleted {len(found)} of {len(wanted)} observations.{unknown}")
 
 
-async def delete_relations(client: RouteClient, asked: RelationsArguments) -> ToolCallResult:
+async def delete_relations(client: RouteClient, asked: RelationsArguments) -> DeletionResult:
     graph = await _read(client)
     wanted = [GraphRelation(_name(each.source), _name(each.target), _name(each.kind)) for each in asked.relations]
     found = [each for each in dict.fromkeys(wanted) if each in graph.relations]
     for relation in found:
         await _delete_facts(client, graph.relations[relation])
     if len(found) == len(wanted):
-        return _deletion("Relations deleted successfully")
-    return _deletion(f"Deleted {len(found)} of {len(wanted)} relations. The rest matched nothing.")
+        return DeletionResult(True, "Relations deleted successfully")
+    return DeletionResult(True, f"Deleted {len(found)} of {len(wanted)} relations. The rest matched nothing.")
 
 
-async def read_graph(client: RouteClient, asked: ReadGraphArguments) -> ToolCallResult:
+async def read_graph(client: RouteClient, asked: ToolArguments) -> GraphResult:
     graph = await _read(client)
-    result = graph.part(graph.entities)
-    return _answer(result, result)
+    return graph.part(graph.entities)
 
 
-async def search_nodes(client: RouteClient, asked: SearchNodesArguments) -> ToolCallResult:
+async def search_nodes(client: RouteClient, asked: SearchNodesArguments) -> GraphResult:
     graph, part = await _read(client), asked.query.lower()
-    result = graph.part(
+    return graph.part(
         entity.name for entity in graph.entities.values()
         if any(part in text.lower() for text in (entity.name, entity.entity_type, *entity.observations))
     )  # fmt: skip
-    return _answer(result, result)
 
 
-async def open_nodes(client: RouteClient, asked: OpenNodesArguments) -> ToolCallResult:
-    result = (await _read(client)).part(map(_name, asked.names))
-    return _answer(result, result)
+async def open_nodes(client: RouteClient, asked: OpenNodesArguments) -> GraphResult:
+    return (await _read(client)).part(map(_name, asked.names))
 
 
 # Writes
@@ -340,50 +327,49 @@ def _text(text: str) -> str:
         raise bad_value(f"{error}; {error.hint}") from None
 
 
-def _answer(result: msgspec.Struct, shown: Any) -> ToolCallResult:
-    """Return a result with its JSON as text, which for some tools is that of its only field."""
-    return ToolCallResult(result, msgspec.json.format(msgspec.json.encode(shown), indent=2).decode())
-
-
-def _deletion(message: str) -> ToolCallResult:
-    return ToolCallResult(DeletionResult(success=True, message=message), message)
+def text_of(result: msgspec.Struct) -> str:
+    """Return the text of a result: a message as it is, else the JSON of the only field, of several of all."""
+    if isinstance(result, DeletionResult):
+        return result.message
+    fields = msgspec.structs.astuple(result)
+    return msgspec.json.format(msgspec.json.encode(fields[0] if len(fields) == 1 else result), indent=2).decode()
 
 
 GRAPH_TOOLS = {
     "create_entities": Tool(
         "Create Entities", "Create multiple new entities in the knowledge graph",
-        CreateEntitiesArguments, EntitiesResult, create_entities, False,
+        CreateEntitiesArguments, create_entities, False,
     ),
     "create_relations": Tool(
         "Create Relations",
         "Create multiple new relations between entities in the knowledge graph. Relations should be in active voice",
-        RelationsArguments, RelationsResult, create_relations, False,
+        RelationsArguments, create_relations, False,
     ),
     "add_observations": Tool(
         "Add Observations", "Add new observations to existing entities in the knowledge graph",
-        AddObservationsArguments, ObservationsResult, add_observations, False,
+        AddObservationsArguments, add_observations, False,
     ),
     "delete_entities": Tool(
         "Delete Entities", "Delete multiple entities and their associated relations from the knowledge graph",
-        DeleteEntitiesArguments, DeletionResult, delete_entities, False, only_adds=False, is_idempotent=True,
+        DeleteEntitiesArguments, delete_entities, False, only_adds=False, is_idempotent=True,
     ),
     "delete_observations": Tool(
         "Delete Observations", "Delete specific observations from entities in the knowledge graph",
-        DeleteObservationsArguments, DeletionResult, delete_observations, False, only_adds=False, is_idempotent=True,
+        DeleteObservationsArguments, delete_observations, False, only_adds=False, is_idempotent=True,
     ),
     "delete_relations": Tool(
         "Delete Relations", "Delete multiple relations from the knowledge graph",
-        RelationsArguments, DeletionResult, delete_relations, False, only_adds=False, is_idempotent=True,
+        RelationsArguments, delete_relations, False, only_adds=False, is_idempotent=True,
     ),
     "read_graph": Tool(
-        "Read Graph", "Read the entire knowledge graph", ReadGraphArguments, GraphResult, read_graph, True
+        "Read Graph", "Read the entire knowledge graph", ToolArguments, read_graph, True
     ),
     "search_nodes": Tool(
         "Search Nodes", "Search for nodes in the knowledge graph based on a query",
-        SearchNodesArguments, GraphResult, search_nodes, True,
+        SearchNodesArguments, search_nodes, True,
     ),
     "open_nodes": Tool(
         "Open Nodes", "Open specific nodes in the knowledge graph by their names",
-        OpenNodesArguments, GraphResult, open_nodes, True,
+        OpenNodesArguments, open_nodes, True,
     ),
 }  # fmt: skip

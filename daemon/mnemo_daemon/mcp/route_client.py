@@ -46,14 +46,13 @@ class RouteClient:
 
     async def ask(self, operation: Operation[..., T], request: msgspec.Struct, part: str = "") -> T:
         """Return the answer of an operation; `part` replaces the braces of its path. A namespace in the request
-        replaces the client's own.
-
-        Raises a Refusal, also for an unexpected error, which is then in the log.
-        """
+        replaces the client's own. Raises a Refusal, also for an unexpected error, which is then in the log."""
         path = _PATH_PART.sub(quote(part, safe=""), operation.path)
         route, parts = self._table.find(operation.method, path, self.request.grant)
         asked = decode_body(msgspec.json.encode(request) if operation.body is not None else b"", route)
-        parameters = decode_query("" if operation.query is None else urlencode(_texts(request), doseq=True), route)
+        fields: dict[str, Any] = {} if operation.query is None else msgspec.to_builtins(request)
+        texts = {name: str(value).lower() if isinstance(value, bool) else value for name, value in fields.items()}
+        parameters = decode_query(urlencode(texts, doseq=True), route)
         namespace = namespace_of(None, asked, parameters) or self.request.namespace
         inner = replace(self.request, ask=asked, query=parameters, path=parts, namespace=namespace)
         try:
@@ -66,11 +65,6 @@ class RouteClient:
             msgspec.json.decode(reply.value, type=operation.answer) if isinstance(reply.value, bytes) else reply.value
         )
         return value
-
-
-def _texts(query: msgspec.Struct) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(query)
-    return {name: str(value).lower() if isinstance(value, bool) else value for name, value in fields.items()}
 
 
 ClientOf = Callable[[Request, str | None], RouteClient]

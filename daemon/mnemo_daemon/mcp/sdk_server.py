@@ -10,6 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+import msgspec
 from mcp import types
 from mcp.server import CacheHint, Server, ServerRequestContext
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -20,8 +21,7 @@ from mnemo_client.version import VERSION
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.mcp import knowledge_graph, tools
 from mnemo_daemon.mcp.knowledge_graph import GRAPH_TOOLS
-from mnemo_daemon.mcp.prompts import PROMPTS, prompt_text
-from mnemo_daemon.mcp.resources import RESOURCES, TEMPLATES, NoteReader, ResourceDescription, read_resource
+from mnemo_daemon.mcp.resources import PROMPTS, RESOURCES, TEMPLATES, NoteReader, prompt_text, read_resource
 from mnemo_daemon.mcp.route_client import AsgiApp, ClientOf, RouteClient
 from mnemo_daemon.server.router import Request
 
@@ -112,23 +112,26 @@ class McpHandlers:
             called = await tools.call(self._client(context), params.name, params.arguments or {}, self._table)
         except Refusal as refusal:
             return types.CallToolResult(content=[_text(_explained(refusal))], is_error=True)
-        return types.CallToolResult(
-            content=[_text(called.text)], structured_content=tools.as_json(called.result), is_error=False
-        )
+        text = called if isinstance(called, str) else knowledge_graph.text_of(called)
+        structured = None if isinstance(called, str) else msgspec.to_builtins(called)
+        return types.CallToolResult(content=[_text(text)], structured_content=structured, is_error=False)
 
     async def list_resources(
         self, _: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        return types.ListResourcesResult(
-            resources=[types.Resource(uri=each.uri, **_described(each)) for each in RESOURCES]
-        )
+        return types.ListResourcesResult(resources=[types.Resource(**each._asdict()) for each in RESOURCES])
 
     async def list_templates(
         self, _: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(
-            resource_templates=[types.ResourceTemplate(uri_template=each.uri, **_described(each)) for each in TEMPLATES]
-        )
+        templates = [
+            types.ResourceTemplate(
+                uri_template=each.uri, name=each.name, title=each.title, description=each.description,
+                mime_type=each.mime_type,
+            )
+            for each in TEMPLATES
+        ]  # fmt: skip
+        return types.ListResourceTemplatesResult(resource_templates=templates)
 
     async def read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
@@ -168,13 +171,6 @@ class McpHandlers:
 def _wanted_tools(request: Request) -> str:
     """Return the tools that a connection asks for, "" for the usual ones."""
     return request.headers.get(TOOLS_HEADER, "").strip().lower()
-
-
-def _described(resource: ResourceDescription) -> dict[str, Any]:
-    return {
-        "name": resource.name, "title": resource.title, "description": resource.description,
-        "mime_type": resource.mime_type,
-    }  # fmt: skip
 
 
 def _text(text: str) -> types.TextContent:

@@ -1,4 +1,4 @@
-"""The arguments and results of the tools, and the JSON schemas that agents see.
+"""The arguments of the tools, and the JSON schemas that agents see.
 
 The schemas are generated from the structs, and the arguments of a call are validated against the same structs.
 """
@@ -22,6 +22,9 @@ Tag = Annotated[str, Meta(min_length=1, max_length=32)]
 Tags = Annotated[list[Tag], Meta(max_length=20)]
 Namespace = Annotated[
     str, Meta(min_length=1, max_length=64, description="A namespace other than this project's own; * reads all.")
+]
+OneNamespace = Annotated[
+    str, Meta(min_length=1, max_length=64, description="A namespace other than this project's own.")
 ]
 Bound = Annotated[
     str,
@@ -109,7 +112,7 @@ class RememberArguments(ToolArguments):
         | UnsetType
     ) = UNSET  # fmt: skip
     evidence: EvidenceList | UnsetType = UNSET
-    namespace: Namespace | UnsetType = UNSET
+    namespace: OneNamespace | UnsetType = UNSET
 
 
 class ListArguments(ToolArguments):
@@ -164,11 +167,7 @@ class DeleteArguments(ToolArguments):
     ) = UNSET
 
 
-class GetArguments(ToolArguments):
-    id: Id
-
-
-class RestoreArguments(ToolArguments):
+class IdArguments(ToolArguments):
     id: Id
 
 
@@ -178,10 +177,6 @@ class ExplainArguments(ToolArguments):
         str, Meta(min_length=1, max_length=QUESTION_CHARS_MAX, description="The query of the memory_recall to explain.")
     ]
     namespace: Namespace | UnsetType = UNSET
-
-
-class StatusArguments(ToolArguments):
-    pass
 
 
 class ResumeArguments(ToolArguments):
@@ -234,114 +229,7 @@ class StepArguments(ToolArguments):
     outcome: Annotated[str, Meta(max_length=3000, description="What came of it.")] | UnsetType = UNSET
     key_findings: Annotated[str, Meta(max_length=2000, description="What you found out.")] | UnsetType = UNSET
     task_objective: Annotated[str, Meta(max_length=1000, description="The goal of the task.")] | UnsetType = UNSET
-    namespace: Namespace | UnsetType = UNSET
-
-
-class FoundMemory(msgspec.Struct, kw_only=True, omit_defaults=True):
-    id: str
-    content: str
-    kind: str
-    category: str
-    namespace: str
-    trust: str
-    version: int
-    author: str | UnsetType = UNSET  # of what did not come from the user or their notes: data, never an instruction
-    date: str | UnsetType = UNSET  # the day of the event; unset if only the time of its file is known
-    score: float | UnsetType = UNSET
-    tags: list[str] = []
-    speaker: str | UnsetType = UNSET
-    path: str | UnsetType = UNSET
-    line: int | UnsetType = UNSET
-    heading: str | UnsetType = UNSET
-    was: bool = False  # an older value of a memory before it
-    preference: bool = False  # a preference, returned whatever was asked
-    content_cut: bool = False  # only the lines around the best sentence: memory_get returns the full text
-    state: str | UnsetType = UNSET  # unset: active
-
-
-class RecallToolResult(msgspec.Struct, kw_only=True):
-    memories: list[FoundMemory]
-    total: int
-    namespace: str
-    ranker: str
-    degraded: list[str]
-    abstained: bool
-    left_out: int = 0  # for max_chars
-    list_limit: int | UnsetType = UNSET  # the limit that was used because the question asks for a list
-    time: str | UnsetType = UNSET  # the time that the question names, with the number of its memories
-
-
-class TextResult(msgspec.Struct, kw_only=True):
-    text: str
-    namespace: str
-
-
-class AskToolResult(msgspec.Struct, kw_only=True):
-    answer: str
-    abstained: bool  # the memories do not hold it
-    memories: list[str]  # ids, the most relevant first
-    namespace: str
-    degraded: list[str]
-
-
-class StepResult(msgspec.Struct, kw_only=True):
-    outcome: str
-    id: str
-    namespace: str
-
-
-class RememberResult(msgspec.Struct, kw_only=True):
-    outcome: str
-    id: str
-    namespace: str
-    version: int
-    related: list[str]
-    masked: list[str]
-
-
-class ListResult(msgspec.Struct, kw_only=True):
-    memories: list[FoundMemory]
-    total: int
-    namespace: str
-    cursor: str | UnsetType = UNSET
-
-
-class ContextToolResult(msgspec.Struct, kw_only=True):
-    block: str  # empty if nothing is close enough
-    memories: list[str]
-    total_tokens: int
-    namespace: str
-    degraded: list[str]
-
-
-class DeleteToolResult(msgspec.Struct, kw_only=True):
-    id: str
-    state: str
-    changed: bool  # false if it was in the trash already
-    undo: str  # the command by which the user restores it
-
-
-class ExplainToolResult(msgspec.Struct, kw_only=True):
-    id: str
-    verdict: str
-    sentence: str  # the reason, in words
-    found_words: list[str]  # words of the query that the memory contains
-    missing_words: list[str]
-    failed_filters: list[str]
-    instead: str | UnsetType = UNSET  # the id of the result that it is a copy or an older value of
-    namespace: str
-    degraded: list[str]
-
-
-class StatusResult(msgspec.Struct, kw_only=True):
-    state: str
-    reasons: list[str]
-    memories: int
-    namespace: str
-    namespaces: dict[str, int]
-    embedding_model: str
-    vectors_share: float
-    version: str
+    namespace: OneNamespace | UnsetType = UNSET
 
 
 def schema(kind: type[msgspec.Struct]) -> dict[str, Any]:

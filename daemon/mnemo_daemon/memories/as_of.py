@@ -111,9 +111,9 @@ class HistoryReader:
         """
         seq = self.seq_at(at)
         ids = list(dict.fromkeys(memory_id for _, entry in self.changes(seq) for memory_id in entry.ids))
+        hidden, columns = set(without_tags), AttributeStore()
         numbers: list[int] = []
         memories: list[Memory] = []
-        columns = AttributeStore()
         for some in batched(ids, VERSIONS_A_SLICE):
             with self._store.snapshot() as snapshot:
                 for memory_id in some:
@@ -123,7 +123,7 @@ class HistoryReader:
                     numbers.append(number)
                     versions = snapshot.versions(memory_id)
                     memory = version_at(versions, seq)
-                    if memory is None or not is_present(memory) or not _shows(versions[-1].memory, without_tags):
+                    if memory is None or not is_present(memory) or not hidden.isdisjoint(versions[-1].memory.tags):
                         continue
                     usage = snapshot.usage(memory_id)
                     columns.put(len(memories), memory, usage, shape_of(memory), times_of(memory))
@@ -143,7 +143,3 @@ def _history_compacted(start: HistoryStart) -> Refusal:
     when = np.datetime64(start.at, "ms").astype(str)  # of the change before the first that is kept
     message = f"the history begins after change {start.seq - 1} ({when}Z): ask for that time or a later one"
     return Refusal(422, "history_compacted", message)
-
-
-def _shows(memory: Memory, without_tags: tuple[str, ...]) -> bool:
-    return not any(tag in memory.tags for tag in without_tags)

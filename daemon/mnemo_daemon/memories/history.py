@@ -15,13 +15,7 @@ from mnemo_core.retrieval import versions as timeline
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.memories.as_of import VERSIONS_A_SLICE, HistoryReader
-from mnemo_daemon.memories.memory_service import (
-    Caller,
-    MemoryDetails,
-    MemoryService,
-    details_of,
-    is_visible,
-)
+from mnemo_daemon.memories.memory_service import Caller, MemoryDetails, MemoryService, details_of, is_visible
 from mnemo_daemon.table_walk import bad_cursor
 from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
@@ -55,10 +49,8 @@ class SeqRange(NamedTuple):
 
 
 class MemoryDifference(NamedTuple):
-    """The changes of one memory within a span, and the last transaction that changed it there.
-
-    Of what was `dropped` nothing is known but its id.
-    """
+    """The changes of one memory within a span, and the last transaction that changed it there. Of what was `dropped`
+    nothing is known but its id."""
 
     id: str
     became: timeline.ChangeKind | None  # None: dropped
@@ -75,7 +67,7 @@ class History:
     def __init__(self, store: Store, memories: MemoryService) -> None:
         self._store = store
         self._memories = memories
-        self._reader = HistoryReader(store)
+        self.reader = HistoryReader(store)
 
     def versions(self, text: str, caller: Caller, limit: int, cursor: str) -> tuple[list[MemoryVersion], str]:
         """A memory's versions that are kept and that the caller may see, the newest first, in whatever state it is;
@@ -86,13 +78,19 @@ class History:
             kept = snapshot.all_versions(memory_id)[::-1]
             seen = [stored for stored in kept if is_visible(stored.memory, caller)]
             rows = [stored for stored in seen if behind is None or stored.seq < behind]
-            versions = [_version(snapshot, stored) for stored in rows[:limit]]
+            versions = [
+                MemoryVersion(
+                    stored.seq, snapshot.entry(stored.seq) or ChangeEntry(at=stored.memory.modified_at, by=""),
+                    details_of(snapshot, stored.memory),
+                )
+                for stored in rows[:limit]
+            ]  # fmt: skip
         return versions, str(versions[-1].seq) if len(rows) > limit else ""
 
     def memory_at(self, text: str, at: int, caller: Caller) -> MemoryDetails:
         """A memory as it was at a time. Raises a Refusal: 404 where it was not there then."""
         memory_id = self._memories.resolve(text, caller)
-        seq = self._reader.seq_at(at)
+        seq = self.reader.seq_at(at)
         with self._store.snapshot() as snapshot:
             memory = timeline.version_at(snapshot.versions(memory_id), seq)
             if memory is None or not is_visible(memory, caller):
@@ -105,12 +103,8 @@ class History:
         """Between these seqs; up to now where `until` is None. Raises a Refusal for what is no longer known."""
         last = self._store.seq
         until = last if until is None else min(until, last)
-        self._reader.require_kept(min(since, until))
+        self.reader.require_kept(min(since, until))
         return SeqRange(since, until)
-
-    def seq_at(self, at: int) -> int:
-        """The seq at a time, as HistoryReader.seq_at gives it."""
-        return self._reader.seq_at(at)
 
     def differences(
         self, span: SeqRange, namespaces: tuple[str, ...], user_id: str, caller: Caller, limit: int, cursor: str
@@ -122,7 +116,7 @@ class History:
             since, until, behind = _cursor(cursor)
             span = SeqRange(since, until)
         last: dict[str, tuple[int, ChangeEntry]] = {}
-        for seq, entry in self._reader.changes(span.since, span.until):
+        for seq, entry in self.reader.changes(span.since, span.until):
             for memory_id in entry.ids if entry.what != timeline.TURN_TIER else ():
                 last.setdefault(memory_id, (seq, entry))
         ids = list(last)
@@ -142,11 +136,6 @@ class History:
                         rows.append(row)
         more, rows = len(rows) > limit, rows[:limit]
         return rows, span, f"{span.since}.{span.until}.{rows[-1].id}" if more else ""
-
-
-def _version(snapshot: Snapshot, stored: StoredMemory) -> MemoryVersion:
-    entry = snapshot.entry(stored.seq) or ChangeEntry(at=stored.memory.modified_at, by="")
-    return MemoryVersion(stored.seq, entry, details_of(snapshot, stored.memory))
 
 
 def _difference(

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -144,15 +144,13 @@ class MemoryService:
         with self._store.snapshot() as snapshot:
             return details_of(snapshot, _existing(snapshot, memory_id))
 
-    def get_many(self, texts: Sequence[str], caller: Caller, field: str) -> tuple[list[MemoryDetails], list[str]]:
+    def get_many(self, texts: Sequence[str], caller: Caller) -> tuple[list[MemoryDetails], list[str]]:
         """The memories with these ids, as `resolve` reads them, in their order; and those ids for which there is none.
-
-        Raises a Refusal for what is no id, or that of several.
-        """
+        Raises a Refusal for what is no id, or that of several."""
         found, missing = list[MemoryDetails](), list[str]()
         for place, text in enumerate(texts):
             try:
-                memory_id = self.resolve(text, caller, f"{field}[{place}]")
+                memory_id = self.resolve(text, caller, f"id[{place}]")
             except Refusal as refused:
                 if refused.code != "not_found":
                     raise
@@ -178,8 +176,10 @@ class MemoryService:
             for edge in snapshot.edges(memory_id):
                 other_id = edge.target if edge.source == memory_id else edge.source
                 other = snapshot.memory(other_id)
-                if _edge_cursor(edge, memory_id) > cursor and _is_listed_end(other, memory, caller):
-                    assert other is not None
+                if other is None or other.state == "trashed" or not is_visible(other, caller):
+                    continue
+                is_near = (other.namespace, other.user_id) == (memory.namespace, memory.user_id)
+                if is_near and _edge_cursor(edge, memory_id) > cursor:
                     found.append(MemoryEdge(edge, details_of(snapshot, other)))
                 if len(found) > limit:
                     break
@@ -187,34 +187,26 @@ class MemoryService:
         return found, _edge_cursor(found[-1].edge, memory_id) if more else ""
 
     def page(
-        self,
-        wanted: MemoryFilter,
-        limit: int,
-        cursor: str,
-        *,
-        recent: bool = False,
-        then: HistoricalState | None = None,
-        only: str | None = None,
-    ) -> tuple[list[MemoryDetails], str]:
+        self, wanted: MemoryFilter, limit: int, cursor: str, *, by: Literal["event_at", "modified_at"] | None = None,
+        then: HistoricalState | None = None, only: str | None = None,
+    ) -> tuple[list[MemoryDetails], str]:  # fmt: skip
         """Memories that pass the filter, the newest first, behind the cursor; and where to go on ("" at the end).
 
-        `recent` sorts by when it happened rather than by when it was stored; `then` reads the store as it was; `only`
-        is the id of the only memory that may be returned.
+        `by` sorts by when it happened or was changed rather than by when it was stored; `then` reads the store as it
+        was; `only` is the id of the only memory that may be returned.
         """
         parts = self._parts(wanted, then)
-        high, low, happened, stored = (
+        high, low, first, stored = (
             np.concatenate([columns.values(name, rows) for columns, rows in parts])
-            for name in ("id_high", "id_low", "event_at", "created_at")
+            for name in ("id_high", "id_low", by or "event_at", "created_at")
         )
-        # A deadline that lies ahead has not happened: it stands where it was stored.
-        first = np.where(happened > wanted.now, stored, happened) if recent else np.zeros_like(happened)
+        if by != "modified_at":  # a deadline that lies ahead has not happened: it is placed by when it was stored
+            first = np.where(first > wanted.now, stored, first) if by else np.zeros_like(first)
         if only is not None:
             top, bottom = _halves(id_key(only))
             is_it = (high == top) & (low == bottom)
             high, low, first = high[is_it], low[is_it], first[is_it]
         if cursor:
-            # True for rows after the one the cursor names, in descending order. Raises a Refusal for an invalid
-            # cursor.
             try:
                 head, memory_id = cursor.split(".")
                 key, start = id_key(memory_id), int(head)
@@ -534,13 +526,6 @@ def is_visible(memory: Memory | None, caller: Caller) -> bool:
     return memory is not None and (caller.sees_sensitive or SENSITIVE_TAG not in memory.tags)
 
 
-def _is_listed_end(other: Memory | None, memory: Memory, caller: Caller) -> bool:
-    """True where the other end of an edge may be shown with the edge."""
-    if other is None or not is_visible(other, caller) or other.state == "trashed":
-        return False
-    return (other.namespace, other.user_id) == (memory.namespace, memory.user_id)
-
-
 def _halves(key: bytes) -> tuple[np.uint64, np.uint64]:
     """The two halves of an id, as the columns hold them."""
     return np.uint64(int.from_bytes(key[:8], "big")), np.uint64(int.from_bytes(key[8:], "big"))
@@ -579,11 +564,13 @@ def clear_skipped_texts(snapshot: Snapshot, memories: Sequence[Memory]) -> list[
 
 
 def detached_from_note(snapshot: Snapshot, memory: Memory) -> Memory:
-    """The restored memory, a memory of its own if no note keeps it: its file, or its text there, is gone. SPEC 6"""
+    """The restored memory, a memory of its own if no note keeps it: its file, or its text there, is gone. Then the
+    time of the file does not count as its own. SPEC 6"""
     note = snapshot.note(memory.managed) if memory.managed else None
     if note is not None and not note.missing and any(chunk.memory == memory.id for chunk in note.chunks):
         return memory
-    return msgspec.structs.replace(memory, managed="")
+    is_dated = memory.note is None or memory.note.dated
+    return msgspec.structs.replace(memory, managed="", event_at=memory.event_at if is_dated else memory.created_at)
 
 
 def place_of(snapshot: Reading, memory: Memory) -> str:

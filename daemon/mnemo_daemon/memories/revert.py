@@ -3,22 +3,26 @@
 Each memory gets back the version that it had before, as a new one. What it takes is looked at first, as a whole: where
 anything changed again since, nothing is undone. Up to UNDO_A_TURN memories then go back in one write turn, all or none;
 more in slices that share a group, and an undo that something stopped half-way is finished by asking for it again.
+
+What a record without versions (a fact, a decision, the name of a topic) was before a change is in the journal. It
+is read from there, the whole of it, since such an undo is rare. A journal that was rewritten since, by an erasure or a
+compaction, knows it no more, and the undo is refused.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
 from mnemo_client.protocol.primitives import ErrorBody, FailureAnswer, LaterChange
 from mnemo_core.decay import present_usage
-from mnemo_core.ingest import cycle_undo, mutations
-from mnemo_core.ingest.cycle_undo import undo_changes
-from mnemo_core.ingest.mutations import PlannedRevert
+from mnemo_core.ingest import mutations
+from mnemo_core.ingest.mutations import PlannedRevert, undo_changes
 from mnemo_core.retrieval import versions as timeline
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.errors import Refusal, bad_value
@@ -31,6 +35,7 @@ from mnemo_daemon.history_names import (
     MOVE,
     OF_RECORDS,
     REVIEW,
+    TOPIC_NAME,
     author_of,
 )
 from mnemo_daemon.memories.as_of import VERSIONS_A_SLICE, HistoryReader
@@ -42,14 +47,10 @@ from mnemo_daemon.memories.memory_service import (
     is_visible,
     place_of,
 )
-from mnemo_daemon.memories.record_revert import (
-    RecordChange,
-    memories_of,
-    read_record_changes,
-    reverted_records,
-)
 from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
+from mnemo_store.errors import StoreCorruption
+from mnemo_store.maintenance.journal_diff import JournalOwner, JournalReplay
 from mnemo_store.record_texts import skip_hash
 from mnemo_store.records import (
     Change,
@@ -70,7 +71,7 @@ from mnemo_store.records import (
     UsageChange,
 )
 from mnemo_store.store import Store, WriteResult
-from mnemo_store.tables import CYCLES, DECISIONS
+from mnemo_store.tables import BY_CHANGE, BY_NAME, CYCLES, DECISIONS, META, Table, drop_of, put_of, record_in
 
 CHANGES_TRIED = 100  # of the last, for one that can be undone
 REVERT_SEARCH = 10_000  # transactions looked back over for the last change to undo
@@ -81,7 +82,107 @@ LATER_SHOWN = 20  # changes that stand in the way, as far as they are listed
 
 _ID = lazy_pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
+RecordKey = tuple[str, tuple[Any, ...]]  # the table and the values of the key
 Chosen = Mapping[int, ChangeEntry]  # the transactions to take back, by seq, oldest first
+
+
+class RecordChange(NamedTuple):
+    """A record before and after the transactions to take back; None: it was not there."""
+
+    table: Table[Any]
+    values: tuple[Any, ...]  # of its key
+    before: Any
+    after: Any
+
+
+def read_record_changes(store: Store, seqs: Collection[int]) -> list[RecordChange]:
+    """The records that these transactions changed, as the journal has them. Raises a Refusal (422) where it has them no
+    more, or where they changed other records than undo puts back."""
+    with store.snapshot() as snapshot:
+        owner = JournalOwner(store.folder / "journal", store.store_id, snapshot.meta("salt"))
+    try:
+        with owner.open_replay(max(seqs)) as journal:
+            changed = _changed_by(journal, seqs)
+            return list(_with_states_before(journal, changed, min(seqs)))
+    except (StoreCorruption, OSError) as error:
+        raise Refusal(409, "conflict", "the journal was rewritten meanwhile: ask again") from error
+
+
+def reverted_records(snapshot: Snapshot, records: Sequence[RecordChange], caller: Caller) -> list[Change]:
+    """The changes that put the records back. Raises a Refusal: 404 where the caller does not see their memories, 409
+    where they were changed again or are back already, 422 where a memory of theirs is gone for good."""
+    made: list[Change] = []
+    for each in records:
+        current = snapshot.get(each.table, *each.values)
+        wanted = each.before if each.before is not None else each.after
+        for parent in each.table.parents:
+            memory = snapshot.memory(getattr(wanted, parent.field))
+            if memory is None:
+                raise Refusal(422, "refused", "its memory is gone for good: nothing brings it back")
+            if not is_visible(memory, caller):
+                raise Refusal(404, "not_found", "there is no change that you could undo")
+        if current == each.before:
+            continue
+        if current != each.after:
+            raise Refusal(409, "conflict", f"the {each.table.noun} was changed again since; nothing was undone")
+        if each.before is not None:
+            made.append(put_of(each.table, each.before))
+        elif each.table is META:  # of which nothing is removed
+            made.append(PutMeta(name=current.name, value=""))
+        else:
+            made.append(drop_of(each.table, current))
+    if records and not made:
+        raise Refusal(409, "conflict", "that was taken back already; to have it again, undo that change")
+    return made
+
+
+def memories_of(records: Sequence[RecordChange]) -> Iterator[str]:
+    """The ids of the memories that the records belong to."""
+    for each in records:
+        record = each.after if each.after is not None else each.before
+        yield from (getattr(record, parent.field) for parent in each.table.parents)
+
+
+def _changed_by(journal: JournalReplay, seqs: Collection[int]) -> dict[RecordKey, Any]:
+    """The records that these transactions changed, as they left them."""
+    found: dict[RecordKey, Any] = {}
+    missing = set(seqs)
+    for read in journal.lines(min(seqs) - 1):
+        if read.line.seq not in missing:
+            continue
+        missing.discard(read.line.seq)
+        for change in read.line.changes:
+            table = BY_CHANGE[type(change)]
+            if not table.is_undone or (table is META and not getattr(change, "name", "").startswith(TOPIC_NAME)):
+                raise Refusal(404, "not_found", f"change {read.line.seq} changed no memory", field="seq")
+            found[_key(table, change)] = _record(table, change)
+    if missing:
+        raise Refusal(422, "refused", "the journal was rewritten since, and does not say any more what was before")
+    return found
+
+
+def _with_states_before(journal: JournalReplay, changed: dict[RecordKey, Any], first: int) -> Iterator[RecordChange]:
+    """The changed records with what they were before the change `first`."""
+    before: dict[RecordKey, Any] = {}
+    rows = (located.row for located in journal.snapshot_rows() if type(located.row) in BY_CHANGE)
+    lines = (read.line for read in journal.lines())
+    earlier = (change for line in lines if line.seq < first for change in line.changes)
+    for change in itertools.chain(rows, earlier):
+        table = BY_CHANGE[type(change)]
+        if table.is_undone and (key := _key(table, change)) in changed:
+            before[key] = _record(table, change)
+    for key, after in changed.items():
+        yield RecordChange(BY_NAME[key[0]], key[1], before.get(key), after)
+
+
+def _key(table: Table[Any], change: Any) -> RecordKey:
+    record = _record(table, change)
+    return table.name, table.key.values_of(change if record is None else record)
+
+
+def _record(table: Table[Any], change: Any) -> Any:
+    """The record that a change writes; None of one that removes it."""
+    return record_in(table, change) if type(change) is table.put else None
 
 
 class RevertResult(NamedTuple):
@@ -344,7 +445,8 @@ def _plan_revert(snapshot: Snapshot, chosen: Chosen, ids: Sequence[str], caller:
         if not is_visible(now, caller) or not (found.before is None or is_visible(found.before, caller)):
             raise Refusal(404, "not_found", "there is no change that you could undo")
         if found.done or found.later:
-            rows = [_later(memory_id, seq, entries[seq]) for seq in found.later]
+            changes = [(seq, entries[seq] or ChangeEntry(at=0, by="")) for seq in found.later]
+            rows = [LaterChange(id=memory_id, seq=seq, at=each.at, by=each.by, what=each.what) for seq, each in changes]
             (looked.done if found.done else looked.later).extend(rows)
         elif memory_id in of_notes and now.managed and now.state != "trashed":
             message = f"the text is that of a note: edit {place_of(snapshot, now)}"
@@ -404,7 +506,7 @@ def _changes(snapshot: Snapshot, chosen: Chosen, rows: Sequence[PlannedRevert]) 
                 strength_epoch=earlier.strength_epoch if is_last else used.strength_epoch,
             )
     changes += (PutUsage(data=usage) for usage in usages.values())
-    changes += [PutDecision(data=cycle_undo.rejected(each, snapshot.now)) for each in approvals]
+    changes += [PutDecision(data=mutations.rejected(each, snapshot.now)) for each in approvals]
     return [*changes, *_changes_of_moves(snapshot, chosen, rows)]
 
 
@@ -486,11 +588,6 @@ def _usage_changes(
         yield from (each for step in steps for each in reversed(step.usages) if each.before.id in changed)
     for usages in {each.group: each.usages for each in approvals}.values():  # each decision of a group has all of them
         yield from (each for each in usages if each.before.id in ids)
-
-
-def _later(memory_id: str, seq: int, entry: ChangeEntry | None) -> LaterChange:
-    entry = entry or ChangeEntry(at=0, by="")
-    return LaterChange(id=memory_id, seq=seq, at=entry.at, by=entry.by, what=entry.what)
 
 
 def _shown_conflicts(later: Sequence[LaterChange]) -> str:

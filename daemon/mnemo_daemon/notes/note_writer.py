@@ -62,13 +62,9 @@ class NoteWriter:
     """The writer. Used by one thread."""
 
     def __init__(
-        self,
-        store: Store,
-        catalogue: NoteCatalogue,
-        file_bytes_max: int,
-        is_stopping: Callable[[], bool],
+        self, store: Store, catalogue: NoteCatalogue, file_bytes_max: int, is_stopping: Callable[[], bool],
         on_skipped: Callable[[NoteRoot, str, str | None, FileStat | None], None],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Call `on_skipped` for each examined file: (root, path, reason for skipping it or None, and, where only
         another content could change that, the file as it was)."""
         self._store = store
@@ -95,13 +91,13 @@ class NoteWriter:
         finally:
             self._clear()
 
-    def trash_files(self, files: Iterable[KnownFile], why: str) -> None:
-        """Move all chunks of the files to the trash and mark the files as missing."""
+    def trash_files(self, files: Iterable[KnownFile]) -> None:
+        """Move all chunks of the files of a folder that was removed to the trash, and mark the files as missing."""
         try:
             for known in files:
                 if self._is_stopping():
                     break
-                self._add_gone(known, why)
+                self._add_gone(known, note_sync.WHY_ROOT_REMOVED)
             self._finish_writes()
         finally:
             self._clear()

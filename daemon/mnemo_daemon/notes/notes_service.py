@@ -15,12 +15,10 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from itertools import chain
 from pathlib import Path
 
 from mnemo_client.protocol.status import NotesRootStatus, NotesStatus, SkippedFile
-from mnemo_core.documents.reading_order import machine_made, reading_order
-from mnemo_core.ingest import note_sync
+from mnemo_core.documents.folder_files import machine_made, reading_order
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.history_names import BY_NOTES
 from mnemo_daemon.notes.folder_scan import EXCLUDED_NAMES, WITHOUT_PASSAGE, FileStat, Folder, FolderListing
@@ -29,11 +27,12 @@ from mnemo_daemon.notes.note_catalogue import KnownFile, NoteCatalogue
 from mnemo_daemon.notes.note_writer import NoteWriter, ScanChanges
 from mnemo_daemon.notes.pdf_reader import EXTRA_MISSING
 from mnemo_daemon.settings import NotesSettings
-from mnemo_daemon.table_walk import walk
+from mnemo_daemon.table_walk import records_of
 from mnemo_daemon.thread_supervision import ThreadSupervisor, complete_future
 from mnemo_store.errors import ClosedStoreError
 from mnemo_store.records import DropRoot, NoteRoot, PutRoot
 from mnemo_store.store import Store, WriteResult
+from mnemo_store.tables import NOTES
 
 PRESENCE_SECONDS = 1.0  # between two looks whether the folders are there
 RETRY_SECONDS = 2.0  # after an error; doubles up to RETRY_SECONDS_MAX
@@ -55,15 +54,10 @@ class NotesService:
     """Call `start` once and `stop` at the end; the rest is safe in any thread."""
 
     def __init__(
-        self,
-        store: Store,
-        settings: NotesSettings,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        on_error: Callable[[Exception], None] = lambda _: None,
-        on_saved: Callable[[list[str]], None] = lambda _: None,
+        self, store: Store, settings: NotesSettings, *, clock: Callable[[], float] = time.monotonic,
+        on_error: Callable[[Exception], None] = lambda _: None, on_saved: Callable[[list[str]], None] = lambda _: None,
         make_watch: Callable[[Path, Callable[[list[str]], None], Callable[[], None]], Watch] = Watch,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """The folders are read from the store, and none is scanned before `start`. `clock` is in seconds and never goes
         back. `on_saved` is called with the ids of the passages of a file that a person has just saved."""
         self._store = store
@@ -159,9 +153,7 @@ class NotesService:
 
     def remove_root(self, which: str) -> list[str]:
         """Stop watching a folder (its id or path), move its memories to the trash, return their ids. Raises a Refusal.
-
-        Where the store fails on the way, the folder stays watched, or its memories are moved later.
-        """
+        Where the store fails on the way, the folder stays watched, or its memories are moved later."""
         root = self._find_root(which)
         if not root.is_cut_short:
             root.is_removed = True
@@ -250,7 +242,7 @@ class NotesService:
             with self._store.snapshot() as snapshot:
                 note = snapshot.note(file.id)
             ids += [ref.memory for ref in note.chunks] if note is not None else []
-        self._writer.trash_files(files, note_sync.WHY_ROOT_REMOVED)
+        self._writer.trash_files(files)
         with self._wake:
             self._roots.pop(root.record.id, None)
         return ids
@@ -338,13 +330,12 @@ class NotesService:
         is_unsure = self._is_unsure
         if is_unsure:
             self._confirm_writes()
-        slices = walk(self._store, lambda snapshot, *at: snapshot.notes(*at), lambda _, files: files)
-        for file in chain.from_iterable(slices):
+        for file in records_of(self._store, NOTES):
             self._catalogue.put(file)
         if is_unsure:
             self._follow_roots()
         orphans = self._catalogue.orphans(self._roots)
-        self._writer.trash_files(orphans, note_sync.WHY_ROOT_REMOVED)
+        self._writer.trash_files(orphans)
 
     def _confirm_writes(self) -> None:
         """Return once the outcome of all earlier writes is known: an empty write turn waits for that. Otherwise a note
@@ -561,10 +552,8 @@ class NotesService:
     def _settle(
         self, root: WatchedRoot, folder: Folder, walked: FolderListing, known: list[KnownFile], *, marked: bool = False
     ) -> None:
-        """Write the differences between the files found and the manifests of the same places (`known`).
-
-        Files that a watch marked are read whatever their times are: two saves can fall into one tick of the clock.
-        """
+        """Write the differences between the files found and the manifests of the same places (`known`). Files that a
+        watch marked are read whatever their times are: two saves can fall into one tick of the clock."""
         changed = [
             seen
             for seen in walked.files.values()

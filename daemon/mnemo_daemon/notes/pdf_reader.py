@@ -55,10 +55,8 @@ def is_installed() -> bool:
 
 
 def read_pdf_file(data: bytes, limits: Limits | None = None, *, is_stopping: Callable[[], bool] = lambda: False) -> str:
-    """The text of the pages, between two of them a line end and a form feed. Takes up to `limits.deadline_s`.
-
-    Raises UnreadablePdf, and ReadInterruption once is_stopping says so.
-    """
+    """The text of the pages, between two of them a line end and a form feed. Takes up to `limits.deadline_s`. Raises
+    UnreadablePdf, and ReadInterruption once is_stopping says so."""
     limits = limits or Limits()
     options = [str(limits.memory_bytes), str(limits.cpu_s), str(limits.text_bytes)]
     with open_scratch_file("pdf-file") as source, open_scratch_file("pdf-text") as output:

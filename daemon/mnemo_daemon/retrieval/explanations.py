@@ -25,15 +25,15 @@ from mnemo_client.protocol.retrieval import (
 from mnemo_core.ingest.facts import FactChain
 from mnemo_core.retrieval import explanations
 from mnemo_core.retrieval.explanations import ReasonInputs
-from mnemo_core.retrieval.ranking import feature_groups, origin_features, rankers
-from mnemo_core.retrieval.ranking.feature_groups import Group
+from mnemo_core.retrieval.ranking import rankers, ranking_features
 from mnemo_core.retrieval.ranking.rankers import MS_AN_HOUR
-from mnemo_core.retrieval.ranking.ranking_features import FeatureTable
+from mnemo_core.retrieval.ranking.ranking_features import GROUPS, FeatureTable, Group
 from mnemo_daemon.indexing.commit_indexes import words_of
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.retrieval.candidates.corpus import Corpus, CorpusPart
 from mnemo_daemon.retrieval.candidates.learned_ranking import shipped_weights
 from mnemo_daemon.retrieval.question import Question, RecallContext, reaches
+from mnemo_daemon.retrieval.result_builder import kept_rows
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import STATES, Memory
 
@@ -205,23 +205,17 @@ class Explainer:
                 for reason, count in counts.items()
                 if count
             ],
-            in_question=len(context.corpus.numbers),
-            words=list(self.term_matches(context).values()),
-            channels=found,
-            fact_chains=[fact_chain_view(chain) for chain in context.fact_chains[:CHAINS_SHOWN]],
-            candidates=candidates,
+            in_question=len(context.corpus.numbers), words=list(self.term_matches(context).values()), channels=found,
+            fact_chains=[fact_chain_view(chain) for chain in context.fact_chains[:CHAINS_SHOWN]], candidates=candidates,
             dropped=dict(Counter(each.dropped for each in candidates if each.dropped is not None)),
-            uncompared=context.page.uncompared,
-            stages_ms=context.timer.stages,
-        )
+            uncompared=context.page.uncompared, stages_ms=context.timer.stages,
+        )  # fmt: skip
 
     def candidates(
         self, context: RecallContext, ids: Sequence[str], asked: Collection[str] = ()
     ) -> list[CandidateTrace]:
-        """By rank, then those that have none, by relevance. ids: of all candidates.
-
-        The features are reported of the answers, of the first candidates, and of the memories with the ids `asked`.
-        """
+        """By rank, then those that have none, by relevance. ids: of all candidates. The features are reported of the
+        answers, of the first candidates, and of the memories with the ids `asked`."""
         scored, found, candidates, page = context.scored, context.found, context.candidates, context.page
         scores, relevance, sims, words, importance = (
             _rounded(values)
@@ -252,25 +246,13 @@ class Explainer:
         behind = sorted(set(range(len(ids))) - ranks.keys(), key=lambda row: (-float(scored.relevance[row]), row))
         return [
             CandidateTrace(
-                id=ids[row],
-                rank=ranks.get(row),
-                score=scores[row],
-                relevance=relevance[row],
-                similarity=sims[row],
-                words=words[row],
-                importance=importance[row],
-                channels=found.channels_of(row),
-                features=features.get(row, {}),
-                adds=adds.get(row, {}),
-                groups=sums.get(row),
-                holds=held[row],
-                why=why.get(row, []),
-                answer=answers.get(ids[row]),
-                dropped=why_not.get(row),
-                cut=cut.get(row, {}),
+                id=ids[row], rank=ranks.get(row), score=scores[row], relevance=relevance[row], similarity=sims[row],
+                words=words[row], importance=importance[row], channels=found.channels_of(row),
+                features=features.get(row, {}), adds=adds.get(row, {}), groups=sums.get(row), holds=held[row],
+                why=why.get(row, []), answer=answers.get(ids[row]), dropped=why_not.get(row), cut=cut.get(row, {}),
             )
             for row in (*context.rows, *behind)
-        ]
+        ]  # fmt: skip
 
     def term_matches(self, context: RecallContext) -> dict[str, str]:
         """The terms that were looked for, each with the word of the question that it stands for."""
@@ -300,16 +282,14 @@ class Explainer:
         return held
 
     def _contributions(self, context: RecallContext) -> list[_Contributions]:
-        """The features of the ranker that was used, and what each adds.
-
-        For the learned fusion, the best candidates have more features than the rest, and those of later pages none.
-        """
+        """The features of the ranker that was used, and what each adds. For the learned fusion, the best candidates
+        have more features than the rest, and those of later pages none."""
         learned = context.learned
         if learned is None:
             features, adds = _stacked(context.scored.features), _stacked(context.scored.amounts)
             return [_Contributions(np.arange(len(context.found.numbers)), features, adds)]
         first = np.flatnonzero(context.found.rounds == 0)
-        terms = origin_features.origin_contributions(learned.terms)
+        terms = ranking_features.origin_contributions(learned.terms)
 
         def of(rows: NDArray[np.intp], table: FeatureTable, adds: FeatureTable, bias: float) -> _Contributions:
             more = (*learned.terms.names, FEW)
@@ -336,7 +316,7 @@ def not_answered(context: RecallContext, ids: Sequence[str]) -> dict[int, str]:
     found: dict[int, str] = {}
     ranks = {row: rank for rank, row in enumerate(context.rows)}
     first = min((ranks[row] for row in ranks if is_in[row]), default=len(ranks))
-    kept = page.evidence.kept_rows if question.is_cut and page.evidence is not None else ranks
+    kept = kept_rows(context, page.evidence) if question.is_cut and page.evidence is not None else ranks
     is_enough = reaches(scored.scores, question.min_score)
     for row, number in enumerate(context.found.numbers.tolist()):
         if is_in[row]:
@@ -375,12 +355,12 @@ def _group_sums(each: _Contributions, groups: Mapping[str, Group], shown: set[in
     places = [place for place, row in enumerate(each.rows.tolist()) if row in shown]
     columns = [place for place, name in enumerate(each.adds.names) if name != FEW]
     names = [each.adds.names[place] for place in columns]
-    grouped = feature_groups.group_sums(names, each.adds.values[np.ix_(places, columns)], groups)
+    grouped = explanations.group_sums(names, each.adds.values[np.ix_(places, columns)], groups)
     if grouped is None:
         return {}
     equal = round(grouped.equal + each.always, DIGITS)
     return {
-        int(each.rows[place]): GroupSums(**dict(zip(feature_groups.GROUPS, sums, strict=True)), equal=equal)
+        int(each.rows[place]): GroupSums(**dict(zip(GROUPS, sums, strict=True)), equal=equal)
         for place, sums in zip(places, map(_rounded, grouped.sums), strict=True)
     }
 

@@ -8,10 +8,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_client.protocol.retrieval import RecallTrace
+from mnemo_client.protocol.retrieval import QuestionTimeView, RecallTrace
 from mnemo_core.ingest.facts import FactChain
 from mnemo_core.retrieval import abstention
-from mnemo_core.retrieval.agenda import AgendaTime
 from mnemo_core.retrieval.ranking import rankers
 from mnemo_core.retrieval.ranking.rankers import (
     RANKER_TABLE,
@@ -24,8 +23,8 @@ from mnemo_core.retrieval.ranking.rankers import (
 )
 from mnemo_core.retrieval.ranking.ranking_features import FeatureTable
 from mnemo_core.retrieval.result_selection import Copies
-from mnemo_core.retrieval.time_placement import with_bonus
-from mnemo_core.text.dates.question_times import Order, QuestionTime
+from mnemo_core.retrieval.time_placement import AgendaTime, with_bonus
+from mnemo_core.text.dates.question_times import QuestionTime
 from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
 from mnemo_daemon.memories.memory_service import MemoryDetails
 from mnemo_daemon.retrieval.candidates.corpus import CandidateSet, Corpus
@@ -73,13 +72,15 @@ class Question(NamedTuple):
     copies: Copies = "near"
     by_source: bool = False  # thresholds are the sources' own, not those of the model
     time: QuestionTime | None = None  # that it names, unless the request says when
+    for_answer: bool = False  # it is to be answered in sentences, and not by a list
     for_agenda: bool = False  # it asks for nothing but a time, and is to be answered by what takes place then
 
-    def as_agenda(self) -> "Question":
-        """The question with as many hits as an agenda needs, if it asks for nothing but a time with two ends."""
+    def to_answer(self) -> "Question":
+        """The question, to be answered in sentences: with as many hits as an agenda needs, if it asks for nothing but
+        a time with two ends."""
         time = self.time
         if time is None or not time.is_only or time.begin is None or time.until is None:
-            return self
+            return self._replace(for_answer=True)
         return self._replace(for_agenda=True, top_k=AGENDA_TOP_K)
 
     @property
@@ -120,22 +121,8 @@ class Hit(NamedTuple):
     others: int = 0  # further passages of its note, with `group_by`
     tokens: int = 0  # of its content
     is_inside: bool | None = None  # it lies in the time that the question names; None: it names none
-    newer: tuple[Memory, ...] = ()  # of a question for nothing but a time: what replaces it, or perhaps does
+    newer: tuple[Memory, ...] = ()  # what replaces it, or perhaps does: of the first hit, and of all for an agenda
     about: int | None = None  # ms; it is inside by this time, which its text names, and not by its event time
-
-
-class TimeOutcome(NamedTuple):
-    """The time that a question was read to name. within: of the hits, of: of all memories in scope. text: in words."""
-
-    begin: int | None
-    until: int | None
-    words: str
-    order: Order
-    within: int
-    of: int
-    before: int | None = None  # ms; with nothing inside, the last event before it
-    after: int | None = None
-    text: str = ""
 
 
 class RecallOutcome(NamedTuple):
@@ -150,7 +137,7 @@ class RecallOutcome(NamedTuple):
     abstained: bool = False
     tokens_needed: int = 0  # where nothing fits the budget whole, the tokens of the smallest
     expanded: tuple[str, ...] = ()  # the words or phrasings that were added to the query
-    time: TimeOutcome | None = None
+    time: QuestionTimeView | None = None
     agenda: AgendaTime | None = None  # of a question for nothing but a time
     reason: str = ""  # why the language model did not do its part of what was requested
 
@@ -221,10 +208,8 @@ class CutoffEvidence(NamedTuple):
 
 
 class ResultPage(NamedTuple):
-    """The answers in order. tokens_needed: where nothing fits the budget, the tokens of the smallest.
-
-    dropped: by number, why a candidate that was considered is not among them.
-    """
+    """The answers in order. tokens_needed: where nothing fits the budget, the tokens of the smallest. dropped: by
+    number, why a candidate that was considered is not among them."""
 
     hits: list[Hit]
     tokens: int

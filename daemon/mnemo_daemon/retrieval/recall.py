@@ -1,7 +1,9 @@
 """Recall: from a question to the memories that answer it. SPEC 7.
 
 The channels find candidates, which are scored together from the columns; the best are selected and read. Nothing is
-written here: the usage recorder counts what was recalled after the answer.
+written here: the recorders write after the answers what was recalled, and which memories were handed out in which
+answers: to whom, when and in which place (SPEC 5.5a). The latter has no word of a question or a memory, is kept for a
+limited time and number, and is erased with its memory.
 """
 
 import functools
@@ -9,18 +11,21 @@ import logging
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
-from mnemo_client.protocol.retrieval import WhyAnswer
+from mnemo_client.protocol.retrieval import QuestionTimeView, WhyAnswer
 from mnemo_core.retrieval import query_expansion
-from mnemo_core.retrieval.agenda import AgendaTime
 from mnemo_core.retrieval.query_expansion import HITS_MAX, WORDS_FACTOR, ExpansionWord, added_words
 from mnemo_core.retrieval.ranking import rankers
+from mnemo_core.retrieval.time_placement import AgendaTime
 from mnemo_core.text.dates.question_times import content_words
+from mnemo_daemon.history_names import BY_SHOWN, SHOWN
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.memory_columns import Relevance, RoleReader
@@ -31,14 +36,17 @@ from mnemo_daemon.retrieval.candidates.candidate_retrieval import CandidateRetri
 from mnemo_daemon.retrieval.candidates.corpus_builder import CorpusBuilder
 from mnemo_daemon.retrieval.candidates.ranking_inputs import RankingInputs, TimeOrder, ranker_request_of
 from mnemo_daemon.retrieval.explanations import Explainer
-from mnemo_daemon.retrieval.question import Hit, Question, RecallContext, RecallOutcome, StageTimer, TimeOutcome
+from mnemo_daemon.retrieval.question import Hit, Question, RecallContext, RecallOutcome, StageTimer
 from mnemo_daemon.retrieval.recall_diagnosis import RecallDiagnosis
 from mnemo_daemon.retrieval.result_builder import ResultBuilder
 from mnemo_daemon.times import interval_text, time_text
+from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.errors import StoreError
 from mnemo_store.indexes.vector_kernels import BadVector
-from mnemo_store.store import Store
+from mnemo_store.records import Change, DropShowing, PutShowing, Showing
+from mnemo_store.store import Store, WriteResult
+from mnemo_store.tables import SHOWINGS
 
 SLOW_THREADS = 2
 LAG_MAX = 64  # memories without a vector, from which on an answer is degraded
@@ -48,7 +56,7 @@ log = logging.getLogger("mnemo.recall")
 HELD_MIN = 2  # memories that hold a word: one that only the hit itself holds finds nothing
 
 RELEVANCE_MIN = 0.5  # above it, being answered counts as being recalled. SPEC 7.5 [G40]
-WRITE_SECONDS = 2.0  # touches are written together, this late at most
+WRITE_SECONDS = 2.0  # touches and answers are written together, this late at most
 PENDING_MAX = 500  # in one write turn
 
 
@@ -109,7 +117,7 @@ class Recall:
         trace = self._explainer.trace(context) if question.explain else None
         return RecallOutcome(
             page.hits, page.tokens, len(context.rows), scored.ranker, context.degraded, context.took_ms, trace,
-            scored.mode, page.abstained, page.tokens_needed, context.expansion_terms, _time_outcome(context),
+            scored.mode, page.abstained, page.tokens_needed, context.expansion_terms, _time_view(context),
             _agenda_time(context.question),
         )  # fmt: skip
 
@@ -179,7 +187,7 @@ def _agenda_time(question: Question) -> AgendaTime | None:
     return AgendaTime(time.begin, time.until, time.weekdays, interval_text(time, question.filter.now))
 
 
-def _time_outcome(context: RecallContext) -> TimeOutcome | None:
+def _time_view(context: RecallContext) -> QuestionTimeView | None:
     """The time that the question was read to name, and how many memories lie in it."""
     timed = context.timed
     if timed is None:
@@ -188,7 +196,7 @@ def _time_outcome(context: RecallContext) -> TimeOutcome | None:
     first = timed.when(timed.ordered[0]) if timed.time.order and hits and len(timed.ordered) else None
     text = time_text(time, of, (timed.before, timed.after), first, context.question.filter.now)
     within = sum(hit.is_inside is True for hit in hits)
-    return TimeOutcome(
+    return QuestionTimeView(
         time.begin, time.until, time.words, time.order, within, of, timed.before, timed.after, text
     )  # fmt: skip
 
@@ -257,10 +265,8 @@ class QueryExpansion:
 
 
 def group_by_note(context: RecallContext) -> None:
-    """Leave the first candidate of each file in `rows`, and count the others by the number of the one that is left.
-
-    A memory that is in no file stands for itself.
-    """
+    """Leave the first candidate of each file in `rows`, and count the others by the number of the one that is left. A
+    memory that is in no file stands for itself."""
     numbers = context.found.numbers[context.rows]
     files = context.corpus.files(numbers)
     first: dict[int, int] = {}  # by file, its best candidate
@@ -309,3 +315,96 @@ class UsageRecorder:
                 self._memories.record_use([each for each, _ in some], dict(some))
             except StoreError as error:
                 log.info("touches were not written: %s", error)
+
+
+KEPT_MAX = 20_000  # showings of all memories together; an answer has one for each of its memories
+KEPT_MS = 90 * 86_400_000
+WAITING_MAX = 500  # answers; the oldest of more are not recorded
+DROPPED_MAX = 1000  # old showings that one write removes
+SESSION_CHARS_MAX = 128
+
+
+class _PendingAnswer(NamedTuple):
+    """An answer that is not written yet. ids: of its memories, by their rank."""
+
+    at: int
+    operation: str
+    by: str
+    session_id: str
+    ids: tuple[str, ...]
+
+
+class ShownRecorder:
+    """The record. A failure or a crash loses no more than the last answers. Any thread may call it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._waiting = deque[_PendingAnswer](maxlen=WAITING_MAX)
+        self._lock = threading.Lock()
+        self._since = 0.0
+
+    def record(self, operation: str, by: str, session_id: str, ids: Sequence[str]) -> None:
+        """Note an answer to be written. ids: of its memories, best first; none: there is nothing to note."""
+        if not ids:
+            return
+        answer = _PendingAnswer(
+            self._store.now(), operation, by, session_id[:SESSION_CHARS_MAX], tuple(dict.fromkeys(ids))
+        )
+        with self._lock:
+            if not self._waiting:
+                self._since = time.monotonic()
+            self._waiting.append(answer)
+
+    def is_due(self) -> bool:
+        """Return whether an answer has waited for WRITE_SECONDS."""
+        return bool(self._waiting) and time.monotonic() - self._since >= WRITE_SECONDS
+
+    def write(self) -> None:
+        """Hand the answers that have gathered to the store, and remove what is kept no longer."""
+        with self._lock:
+            answers = list(self._waiting)
+            self._waiting.clear()
+        ids = [self._store.new_id() for _ in answers]
+
+        def decide(snapshot: Snapshot) -> WriteResult[None]:
+            showings = [
+                Showing(
+                    id=answer_id, memory=memory_id, at=each.at, operation=each.operation, by=each.by,
+                    session_id=each.session_id, rank=rank,
+                )
+                for answer_id, each in zip(ids, answers, strict=True)
+                for rank, memory_id in enumerate(each.ids, start=1)
+                if snapshot.memory(memory_id) is not None  # it may have been erased meanwhile
+            ]  # fmt: skip
+            made: list[Change] = [PutShowing(data=each) for each in showings]
+            return WriteResult([*made, *_outdated(snapshot, len(showings))], None, SHOWN)
+
+        try:
+            if answers:
+                self._store.transact(decide, by=BY_SHOWN.name, background=True)
+        except StoreError as error:
+            log.info("what was handed out was not written down: %s", error)
+
+    def of_memory(self, memory_id: str) -> list[Showing]:
+        """Return the answers in which a memory was handed out, the latest first, as far as they are kept."""
+        with self._store.snapshot() as snapshot:
+            found = [each for each in snapshot.under(SHOWINGS, memory_id) if not _is_old(each, snapshot.now)]
+        return sorted(found, key=lambda each: each.id, reverse=True)
+
+
+def _outdated(snapshot: Snapshot, added: int) -> list[Change]:
+    """The changes that remove the oldest showings beyond KEPT_MAX, and those that are older than KEPT_MS."""
+    excess = snapshot.size(SHOWINGS) // len(SHOWINGS.keys) + added - KEPT_MAX
+    first = snapshot.scan(SHOWINGS, limit=1)
+    if excess <= 0 and not (first and _is_old(first[0], snapshot.now)):
+        return []
+    oldest = snapshot.scan(SHOWINGS, limit=DROPPED_MAX)  # in the order of their times
+    return [
+        DropShowing(id=each.id, memory=each.memory)
+        for place, each in enumerate(oldest)
+        if place < excess or _is_old(each, snapshot.now)
+    ]
+
+
+def _is_old(showing: Showing, now: int) -> bool:
+    return showing.at < now - KEPT_MS

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from mnemo_client.protocol.choices import Verdict
 from mnemo_client.protocol.retrieval import CandidateTrace, ChannelRank, FailedFilter, WhyAnswer
-from mnemo_core.retrieval.ranking.feature_groups import GROUPS, ComparedHit, comparison
+from mnemo_core.retrieval.explanations import ComparedHit, comparison
 from mnemo_core.retrieval.ranking.rankers import RANKER_TABLE
+from mnemo_core.retrieval.ranking.ranking_features import GROUPS
 from mnemo_core.retrieval.result_selection import is_copy
 from mnemo_core.text.canonical import canonical_form
 from mnemo_daemon.errors import Refusal
@@ -259,7 +260,7 @@ def _held_back(diagnosis: WhyAnswer, asked: DiagnosedRecall) -> str:
         case "cut":
             if asked.context.page.abstained:
                 return "It was found, but nothing that was found is near enough to be an answer (`cut: gap`)."
-            return "It was found, and stands behind the gap at which the list ends (`cut: gap`)."
+            return "It was found, and is too weak next to the best answer (`cut: gap`)."
     return f"It was found, and held back: {diagnosis.reason}."
 
 

@@ -14,7 +14,8 @@ from mnemo_core.decay import epoch_of
 from mnemo_core.documents.chunking import estimate_tokens
 from mnemo_core.ingest.memory_role import ROLES
 from mnemo_core.retrieval import abstention, excerpts, result_selection
-from mnemo_core.retrieval.prompt_relevance import PromptCandidate, relevant_places
+from mnemo_core.retrieval.abstention import PromptCandidate, relevant_places
+from mnemo_core.retrieval.excerpts import best_sentence, cut_to_lines, whole_words
 from mnemo_core.retrieval.result_selection import (
     IMPERSONAL_SOURCES,
     SelectedMemory,
@@ -22,7 +23,6 @@ from mnemo_core.retrieval.result_selection import (
     Windows,
     is_preference,
 )
-from mnemo_core.retrieval.snippets import best_sentence, cut_to_lines, whole_words
 from mnemo_core.similarity.thresholds import SOURCE
 from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
@@ -35,7 +35,6 @@ from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.retrieval.candidates.corpus import Corpus, is_among
 from mnemo_daemon.retrieval.question import BestPassage, CutoffEvidence, Hit, RecallContext, ResultPage
 from mnemo_store.backend import Snapshot
-from mnemo_store.indexes.attributes import AttributeStore
 from mnemo_store.indexes.lexical import LexicalFields
 from mnemo_store.record_texts import embedded_text, text_hash
 from mnemo_store.records import KINDS, STATES, TRUSTS, Memory
@@ -50,21 +49,13 @@ _EVENT = ROLES.index("event")
 ROWS_CHARS = (768, 4096)  # of a text, cut into tokens again for its excerpt: those with rows stand at its beginning
 
 
-def _is_impersonal(columns: AttributeStore) -> list[int]:
-    return [columns.code("source", name) for name in IMPERSONAL_SOURCES]
-
-
 class CandidateReader:
     """The `CandidateSource` of a corpus, of one moment of the store."""
 
     def __init__(
-        self,
-        snapshot: Snapshot,
-        corpus: Corpus,
-        numbers: NDArray[np.uint32],
-        serving: ActiveIndex | None,
+        self, snapshot: Snapshot, corpus: Corpus, numbers: NDArray[np.uint32], serving: ActiveIndex | None,
         count: Callable[[int | None, Memory], int],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """numbers: of the candidates. count: the tokens of a memory, by its number; None for one of another time."""
         self._snapshot = snapshot
         self._corpus = corpus
@@ -109,7 +100,9 @@ class CandidateReader:
         else:
             numbers = numbers[np.isin(numbers, list(self.instructions))]
         numbers = numbers[~np.isin(numbers, self._numbers)]
-        impersonal = corpus.is_one_of("source", numbers, _is_impersonal)
+        impersonal = corpus.is_one_of(
+            "source", numbers, lambda columns: [columns.code("source", name) for name in IMPERSONAL_SOURCES]
+        )
         others = numbers[~impersonal]
         strength = present_strengths(lambda name: corpus.column(name, others), epoch_of(self._snapshot))
         worth = corpus.column("importance", others) * strength
@@ -193,7 +186,7 @@ class ResultBuilder:
         if question.is_cut or question.explain:
             evidence = self._evidence(context)
             if question.is_cut and not (is_unasked and evidence.basis == "learned"):  # these are judged one by one
-                kept = evidence.kept_rows | _kept_in_time(context, evidence)
+                kept = kept_rows(context, evidence)
                 rows = [row for row in rows if row in kept]
         wanted = SelectionRequest(
             question.top_k, question.offset, question.token_budget, question.preferences == "first",
@@ -239,6 +232,8 @@ class ResultBuilder:
                     tokens += size
             if question.for_agenda:
                 hits = _with_replacements(hits, reader, snapshot)
+            elif question.for_answer and question.as_of is None:
+                hits = _with_newer_of_first(hits, reader, snapshot)
         abstained = question.is_cut and not rows
         return ResultPage(
             hits,
@@ -315,10 +310,8 @@ class ResultBuilder:
         return hit._replace(details=part, is_cut=True), self._count(content, serving)
 
     def tokens(self, number: int | None, memory: Memory) -> int:
-        """Of a memory's content: counted once by the model's tokenizer, estimated while there is no model.
-
-        A memory without a number is a version of another time, of which no count is kept.
-        """
+        """Of a memory's content: counted once by the model's tokenizer, estimated while there is no model. A memory
+        without a number is a version of another time, of which no count is kept."""
         columns = self._views.attributes
         known = columns.tokens_of(number) if number is not None else 0
         if known:
@@ -395,8 +388,29 @@ def _with_replacements(hits: Sequence[Hit], reader: CandidateReader, snapshot: S
                    if each.id not in known]  # fmt: skip
 
 
+def _with_newer_of_first(hits: Sequence[Hit], reader: CandidateReader, snapshot: Snapshot) -> list[Hit]:
+    """The hits, the first with what perhaps says a newer value, the latest of which is a hit too."""
+    newer, is_replaced = reader.replacements(hits[0].details.memory) if hits else ((), False)
+    if not newer or is_replaced:
+        return [*hits]
+    latest = max(newer, key=lambda memory: memory.created_at)
+    made = [hits[0]._replace(newer=newer), *hits[1:]]
+    if all(hit.details.memory.id != latest.id for hit in hits):
+        made.append(Hit(details_of(snapshot, latest), 0.0, 0.0, ("updates",)))
+    return made
+
+
+def kept_rows(context: RecallContext, evidence: CutoffEvidence) -> frozenset[int]:
+    """The rows that the end of the list leaves in, with those that have the tag that is all that the question says."""
+    kept = evidence.kept_rows | _kept_in_time(context, evidence)
+    if context.learned is None:
+        return kept
+    terms, first = context.learned.terms, np.flatnonzero(context.found.rounds == 0)
+    return kept | frozenset(first[terms.values[:, terms.names.index("tagged")] >= 1].tolist())
+
+
 def _kept_in_time(context: RecallContext, evidence: CutoffEvidence) -> frozenset[int]:
-    """The rows that the end of the list leaves in: what has an order in time, where its scores mean nothing."""
+    """The rows that have an order in time, where their scores mean nothing."""
     timed = context.timed
     if timed is None or not len(timed.ordered):
         return frozenset()

@@ -28,10 +28,8 @@ from mnemo_daemon.errors import Refusal, logged_fault, refusal_of
 from mnemo_daemon.server.admission.acceptor import Acceptor, Arrival, ConnectionSlots, bare_response
 from mnemo_daemon.server.admission.access_table import AccessTable, Grant
 from mnemo_daemon.server.admission.fair_queue import FairQueue, RecentClients, RequestTurn, TurnLimits
-from mnemo_daemon.server.admission.request_body import BODY_SECONDS, BodyReader
-from mnemo_daemon.server.admission.unread_answers import UnreadAnswers
-from mnemo_daemon.server.extra_listeners import ExtraListener
-from mnemo_daemon.server.loopback import SECURITY_HEADERS, Loopback, check_body_type
+from mnemo_daemon.server.admission.request_body import BODY_SECONDS, BodyReader, UnreadAnswers
+from mnemo_daemon.server.extra_listeners import SECURITY_HEADERS, ExtraListener, Loopback, check_body_type
 from mnemo_daemon.server.request_metrics import RequestMetrics
 from mnemo_daemon.server.router import (
     EVENT_STREAM,
@@ -46,8 +44,8 @@ from mnemo_daemon.server.router import (
     name_store,
     namespace_of,
 )
+from mnemo_daemon.server.service_managers import Notifier
 from mnemo_daemon.server.sockets import Listener, Peer, peer_of, program_of
-from mnemo_daemon.server.systemd import Notifier
 from mnemo_store.errors import ClosedStoreError
 
 KEEPALIVE_SECONDS = 75.0  # an idle connection; clients reopen after less
@@ -140,11 +138,7 @@ class ServerConnection(web.RequestHandler):
         self.server.unread.give_back(self.client, count)
 
     def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
         """Answer what is not HTTP in our shape, too. Nothing of it is logged: it is the client's mistake."""
         said = " ".join((message or "").split()) or HTTPStatus(status).phrase
@@ -153,19 +147,16 @@ class ServerConnection(web.RequestHandler):
         return response
 
     def _head_is_late(self) -> None:
+        """Send an answer outside of any request, and close."""
         self._head_timer = None
-        self._hang_up(Refusal(408, "timeout", "the request was not whole in time"))
+        if isinstance(self.transport, transports.WriteTransport):
+            self.transport.write(bare_response(Refusal(408, "timeout", "the request was not whole in time")))
+        self.force_close()
 
     def _stop_head_timer(self) -> None:
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
-
-    def _hang_up(self, refusal: Refusal) -> None:
-        """Send an answer outside of any request, and close."""
-        if isinstance(self.transport, transports.WriteTransport):
-            self.transport.write(bare_response(refusal))
-        self.force_close()
 
     @property
     def is_idle(self) -> bool:
@@ -223,20 +214,12 @@ class HttpServer:
     """
 
     def __init__(
-        self,
-        routes: Sequence[Route],
-        *,
-        connections_max: int = CONNECTIONS_MAX,
-        credentials: Callable[[socket.socket], Peer] = peer_of,
-        access: AccessTable | None = None,
-        extra: Sequence[ExtraListener] = (),
-        degraded: Callable[[], str] = lambda: "",
-        head_seconds: float = HEAD_SECONDS,
-        body_seconds: float = BODY_SECONDS,
-        reader_seconds: float = READER_SECONDS,
-        drain_seconds: float = DRAIN_SECONDS,
-        requests: RequestMetrics | None = None,
-    ) -> None:
+        self, routes: Sequence[Route], *, connections_max: int = CONNECTIONS_MAX,
+        credentials: Callable[[socket.socket], Peer] = peer_of, access: AccessTable | None = None,
+        extra: Sequence[ExtraListener] = (), degraded: Callable[[], str] = lambda: "",
+        head_seconds: float = HEAD_SECONDS, body_seconds: float = BODY_SECONDS, reader_seconds: float = READER_SECONDS,
+        drain_seconds: float = DRAIN_SECONDS, requests: RequestMetrics | None = None,
+    ) -> None:  # fmt: skip
         self.requests = requests or RequestMetrics()
         self.table = RouteTable(routes)
         self.loop = asyncio.get_running_loop()
@@ -249,16 +232,10 @@ class HttpServer:
         self.drain_seconds = drain_seconds
         self.is_draining = False
         self.http = _LowLevelServer(
-            self,
-            access_log=None,
-            tcp_keepalive=False,
-            read_bufsize=READ_BYTES,
-            keepalive_timeout=KEEPALIVE_SECONDS,
-            lingering_time=LINGER_SECONDS,
-            max_line_size=HEAD_BYTES_MAX,
-            max_field_size=HEAD_BYTES_MAX,
+            self, access_log=None, tcp_keepalive=False, read_bufsize=READ_BYTES, keepalive_timeout=KEEPALIVE_SECONDS,
+            lingering_time=LINGER_SECONDS, max_line_size=HEAD_BYTES_MAX, max_field_size=HEAD_BYTES_MAX,
             auto_decompress=False,
-        )
+        )  # fmt: skip
         clients, self.unread = RecentClients(), UnreadAnswers()
         self.bodies = BodyReader(clients, body_seconds)
         self.reads, self.writes, self.streams = (
@@ -348,7 +325,7 @@ class HttpServer:
             is_gone = raw.transport is None or raw.transport.is_closing()
             if is_gone and isinstance(error, ConnectionError):
                 raise  # the client is gone; an error of a connection that a handler made itself is answered
-            response = self._refused(raw, connection, error)
+            response = self._refused(raw, error)
         if not response.prepared:
             self._add_headers(connection, response)
         return response
@@ -356,7 +333,8 @@ class HttpServer:
     def _add_headers(self, connection: ServerConnection, response: web.StreamResponse) -> None:
         """Add the headers of every answer."""
         if cause := self.degraded():
-            response.headers[DEGRADED_HEADER] = _header_text(cause)
+            ascii_cause = (letter if " " <= letter <= "~" else "?" for letter in cause[:HEADER_CHARS_MAX])
+            response.headers[DEGRADED_HEADER] = "".join(ascii_cause)
         if self.is_draining:
             response.force_close()  # there was no room for its body
         if connection.loopback is not None:
@@ -379,7 +357,16 @@ class HttpServer:
         self, raw: web.BaseRequest, connection: ServerConnection, target: _Target, body: bytes
     ) -> web.StreamResponse:
         """Run the handler of a request in its client's turn, which lasts until the answer is made."""
-        request, route = self._decoded(raw, connection, target, body), target.route
+        headers, route = raw.headers, target.route
+        ask = body if route.forwards else decode_body(body, route)
+        query = decode_query(raw.rel_url.raw_query_string, route)
+        request = Request(
+            ask=ask, query=query, path=target.parts, namespace=namespace_of(headers.get("X-Namespace"), ask, query),
+            entry_point=route.entry_point or entry_point_of(headers.get("X-Mnemo-Door")),
+            agent=agent_of(headers.get("X-Mnemo-Agent")), peer=connection.peer, grant=target.grant,
+            body=self.bodies.pieces(raw) if route.operation.streams else None,
+            headers=headers if route.forwards or route.operation.sends_events else {},
+        )  # fmt: skip
         is_read = route.method == "GET" or route.operation.needed_right == "read"
         queue = self.streams if route.operation.sends_events else self.reads if is_read else self.writes
         turn = await queue.enter(connection.client)
@@ -398,25 +385,6 @@ class HttpServer:
         response = _WholeResponse(connection, encoded, reply.status, route.operation.content_type)
         response.headers.update(reply.headers or {})
         return response
-
-    def _decoded(self, raw: web.BaseRequest, connection: ServerConnection, target: _Target, body: bytes) -> Request:
-        """The request as its handler gets it. Raises a Refusal for a bad one."""
-        route = target.route
-        headers = raw.headers
-        ask = body if route.forwards else decode_body(body, route)
-        query = decode_query(raw.rel_url.raw_query_string, route)
-        return Request(
-            ask=ask,
-            query=query,
-            path=target.parts,
-            namespace=namespace_of(headers.get("X-Namespace"), ask, query),
-            entry_point=route.entry_point or entry_point_of(headers.get("X-Mnemo-Door")),
-            agent=agent_of(headers.get("X-Mnemo-Agent")),
-            peer=connection.peer,
-            grant=target.grant,
-            body=self.bodies.pieces(raw) if route.operation.streams else None,
-            headers=headers if route.forwards or route.operation.sends_events else {},
-        )
 
     async def _stream(
         self, raw: web.BaseRequest, connection: ServerConnection, route: Route, reply: Reply, turn: RequestTurn
@@ -465,14 +433,10 @@ class HttpServer:
         for queue in (self.reads, self.writes, self.streams):
             queue.begin_waiting()
 
-    def _refused(self, raw: web.BaseRequest, connection: ServerConnection, error: Exception) -> web.StreamResponse:
+    def _refused(self, raw: web.BaseRequest, error: Exception) -> web.StreamResponse:
         if self.is_draining and isinstance(error, RuntimeError) and "after shutdown" in str(error):
-            error = ClosedStoreError(
-                "the daemon is shutting down: ask again when it is back"
-            )  # its threads take no more work
-        refusal = refusal_of(error)
-        if refusal is None:
-            refusal = logged_fault(error, f"{raw.method} {raw.path}")
+            error = ClosedStoreError("the daemon is shutting down: ask again when it is back")  # its threads have ended
+        refusal = refusal_of(error) or logged_fault(error, f"{raw.method} {raw.path}")
         response = _failed(refusal)
         if refusal.status in (401, 408, 413, 421):
             response.force_close()  # the rest of the body would be taken for the next request
@@ -481,33 +445,23 @@ class HttpServer:
         return response
 
 
-def _header_text(text: str) -> str:
-    """The part of a text that a header may contain: one line of printable ASCII."""
-    return "".join(letter if " " <= letter <= "~" else "?" for letter in text[:HEADER_CHARS_MAX])
-
-
 def _failed(refusal: Refusal) -> web.Response:
     response = web.Response(body=_encode(refusal.answer()), status=refusal.status, content_type="application/json")
     if refusal.status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
+    if refusal.allow is not None:
+        response.headers["Allow"] = refusal.allow
     if refusal.retry_after is not None:
         response.headers["Retry-After"] = str(refusal.retry_after)
     return response
 
 
 async def serve(
-    server: HttpServer,
-    listener: Listener,
-    *,
-    notifier: Notifier,
-    close: Callable[[], Awaitable[None]],
-    reload: Callable[[], None] | None = None,
-    stop: asyncio.Event | None = None,
-) -> None:
-    """Serve until SIGTERM, SIGINT or `stop`; then finish what was begun, and run `close` before returning.
-
-    `reload` is called on SIGHUP. The service manager hears of the beginning, the end and every reload.
-    """
+    server: HttpServer, listener: Listener, *, notifier: Notifier, close: Callable[[], Awaitable[None]],
+    reload: Callable[[], None] | None = None, stop: asyncio.Event | None = None,
+) -> None:  # fmt: skip
+    """Serve until SIGTERM, SIGINT or `stop`; then finish what was begun, and run `close` before returning. `reload` is
+    called on SIGHUP. The service manager hears of the beginning, the end and every reload."""
     stopped = stop or asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -7,10 +7,11 @@ from before, also of TCP, go on accepting.
 
 import ctypes
 import errno
+import itertools
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 Mode = Literal["auto", "require", "off"]
@@ -145,7 +146,8 @@ def install_filter(instructions: Sequence[Instruction]) -> str:
 
 def _open_family() -> str:
     """Try to open sockets of the network; return what the kernel did instead of refusing one, "" if it refused all."""
-    for family, kind in _network_sockets():
+    families, kinds = (socket.AF_INET, socket.AF_INET6), (socket.SOCK_STREAM, socket.SOCK_DGRAM)
+    for family, kind in itertools.product(families, kinds):
         try:
             socket.socket(family, kind).close()
         except OSError as refused:
@@ -154,9 +156,3 @@ def _open_family() -> str:
         else:
             return f"the kernel took the filter and opened a socket ({family.name}) all the same"
     return ""
-
-
-def _network_sockets() -> Iterator[tuple[socket.AddressFamily, socket.SocketKind]]:
-    for family in (socket.AF_INET, socket.AF_INET6):
-        for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
-            yield family, kind

@@ -82,9 +82,11 @@ _FAILURE: dict[str, Any] = {
 
 def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
     operation = route.operation
+    # `get_memories_id_history` for GET /v1/memories/{id}/history.
+    words = [route.method.lower(), *re.findall(r"\w+", route.path.removeprefix("/v1"))]
     found: dict[str, Any] = {
         "summary": operation.summary,
-        "operationId": _operation_id(route),
+        "operationId": "_".join(words) + ("" if route.path.startswith("/v1") else "_unversioned"),
         "parameters": _parameters(route),
         "responses": {
             **{str(status): _response(operation, status, schema_of) for status in operation.statuses},
@@ -101,12 +103,6 @@ def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
         kind = "application/octet-stream" if operation.streams else "application/json"
         found["requestBody"] = {"required": True, "content": {kind: {}}}
     return found
-
-
-def _operation_id(route: Route) -> str:
-    """`get_memories_id_history` for GET /v1/memories/{id}/history."""
-    words = re.findall(r"\w+", route.path.removeprefix("/v1"))
-    return "_".join((route.method.lower(), *words)) + ("" if route.path.startswith("/v1") else "_unversioned")
 
 
 def _parameters(route: Route) -> list[dict[str, Any]]:

@@ -8,13 +8,13 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
 from mnemo_client.protocol import validation
-from mnemo_client.protocol.operations import Operation, Right
+from mnemo_client.protocol.operations import Operation
 from mnemo_client.protocol.primitives import Namespace, NoFields
 from mnemo_client.protocol.validation import printable
 from mnemo_daemon.errors import Refusal, bad_value
@@ -56,9 +56,7 @@ class Request:
 
 class Reply(NamedTuple):
     """The reply of a handler: a value of its route's type, bytes ready to be sent, or an async iterator of bytes.
-
-    `headers` replace those that the answer would have; only a route that `forwards` sets any.
-    """
+    `headers` replace those that the answer would have; only a route that `forwards` sets any."""
 
     value: Any
     status: int = 200
@@ -119,21 +117,24 @@ class RouteTable:
             methods[route.method] = route
 
     def find(self, method: str, raw_path: str, grant: Grant) -> tuple[Route, dict[str, str]]:
-        """The route and the parts of its path, unquoted. Raises a Refusal with 403, 404 or 405.
-
-        This is where rights are enforced: no request gets to a handler but by this table.
-        """
+        """The route and the parts of its path, unquoted. Raises a Refusal with 403, 404 or 405. This is where rights
+        are enforced: no request gets to a handler but by this table."""
         methods, parts = self._methods(raw_path)
         if methods is None:
             raise Refusal(
                 404, "no_route", f"there is no {printable(raw_path)}; GET /v1/openapi.json lists what there is"
             )
         if route := methods.get(method):
-            if not grant.allows(route.operation.needed_right):
-                raise _not_granted(route.operation.needed_right, grant)
+            if not grant.allows(needed := route.operation.needed_right):
+                raise Refusal(
+                    403, "forbidden",
+                    f"this needs the right `{needed}`, and {grant.name} has `{grant.right}`; "
+                    f"the owner of this daemon can grant it by `{grant.key}` in config.toml",
+                )  # fmt: skip
             return route, parts
         allowed = ", ".join(sorted(methods))
-        raise Refusal(405, "method_not_allowed", f"{printable(raw_path)} takes {allowed}, not {printable(method)}")
+        message = f"{printable(raw_path)} takes {allowed}, not {printable(method)}"
+        raise Refusal(405, "method_not_allowed", message, allow=allowed)
 
     def _methods(self, raw_path: str) -> tuple[dict[str, Route] | None, dict[str, str]]:
         if methods := self._fixed.get(raw_path):
@@ -144,14 +145,6 @@ class RouteTable:
                 named = zip(pattern, segments, strict=True)
                 return methods, {part[1:-1]: _unquoted(found) for part, found in named if part[:1] == "{"}
         return None, {}
-
-
-def _not_granted(needed: Right, grant: Grant) -> Refusal:
-    return Refusal(
-        403, "forbidden",
-        f"this needs the right `{needed}`, and {grant.name} has `{grant.right}`; "
-        f"the owner of this daemon can grant it by `{grant.key}` in config.toml",
-    )  # fmt: skip
 
 
 def decode_body(body: bytes, route: Route) -> Any:
@@ -199,7 +192,7 @@ def _refused_value(wrong: validation.InvalidValue, read_only: frozenset[str], at
     """The violation as a refusal; its field below `at`."""
     if wrong.code == "unknown_field" and wrong.field in read_only:
         name = printable(at + "." + wrong.field if at else wrong.field)
-        return Refusal(400, "read_only", f"`{wrong.field}` is set by the daemon alone", field=name)
+        return Refusal(400, "read_only", f"`{wrong.field}` cannot be set by this request", field=name)
     if not at:
         return Refusal(400, wrong.code, wrong.message, field=wrong.field or None)
     field = at + ("" if not wrong.field or wrong.field.startswith("[") else ".") + wrong.field
@@ -211,15 +204,15 @@ def _refused_value(wrong: validation.InvalidValue, read_only: frozenset[str], at
 
 def decode_query(raw: str, route: Route) -> Any:
     """The query string in the route's own type. A field of a list type may be given several times. Raises a Refusal.
-
-    Numbers are digits, flags are true, false, 1 or 0; a name without a value is an empty text.
-    """
+    Numbers are digits, flags are true, false, 1 or 0; a name without a value is an empty text."""
     kind = route.operation.query or NoFields
     lists = _list_fields(kind)
     values: dict[str, Any] = {}
     for name, text in _pairs(raw):
         if name not in kind.__struct_encode_fields__:
-            raise Refusal(400, "unknown_parameter", _no_such_parameter(name, kind), field=printable(name))
+            known = ", ".join(kind.__struct_encode_fields__) or "none"
+            message = f"there is no parameter `{printable(name)}` here (known: {known})"
+            raise Refusal(400, "unknown_parameter", message, field=printable(name))
         if name in lists:
             values.setdefault(name, []).append(text)
         elif name in values:
@@ -243,21 +236,12 @@ def _pairs(raw: str) -> list[tuple[str, str]]:
         raise bad_value(f"the query string has more than {PARAMETERS_MAX} parameters") from None
 
 
-def _no_such_parameter(name: str, kind: type[msgspec.Struct]) -> str:
-    known = ", ".join(kind.__struct_encode_fields__) or "none"
-    return f"there is no parameter `{printable(name)}` here (known: {known})"
-
-
 @cache
 def _list_fields(kind: type[msgspec.Struct]) -> frozenset[str]:
+    types = get_type_hints(kind)  # without their Annotated[...] wrapping
     return frozenset(
-        field.encode_name for field in msgspec.structs.fields(kind) if get_origin(_unwrapped(field.type)) is list
+        field.encode_name for field in msgspec.structs.fields(kind) if get_origin(types[field.name]) is list
     )
-
-
-def _unwrapped(annotation: Any) -> Any:
-    """The type without its Annotated[...] wrapping."""
-    return annotation.__origin__ if hasattr(annotation, "__metadata__") else annotation
 
 
 def namespace_of(header: str | None, ask: Any, query: Any) -> str | None:

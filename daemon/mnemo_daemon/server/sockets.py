@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from mnemo_client import path_safety
 from mnemo_client.paths import SOCKET_PATH_BYTES_MAX
-from mnemo_daemon.server import launchd
+from mnemo_daemon.server import service_managers
 
 # Connections that wait to be accepted. 128, a common default, lost 871 of 1,000 simultaneous ones.
 BACKLOG = 4096
@@ -90,10 +90,8 @@ def bind(path: Path) -> Listener:
 
 
 def bind_shared(path: Path) -> Listener:
-    """Listening on `path`, mode 0666, for other users too: the access table decides what each of them may do.
-
-    The folder must be there, and nobody else may be able to replace it or the socket in it.
-    """
+    """Listening on `path`, mode 0666, for other users too: the access table decides what each of them may do. The
+    folder must be there, and nobody else may be able to replace it or the socket in it."""
     if not path.is_absolute() or len(bytes(path)) > SOCKET_PATH_BYTES_MAX:
         raise SocketError(
             f"access.shared_socket must be an absolute path of at most {SOCKET_PATH_BYTES_MAX} bytes, not {path}"
@@ -192,8 +190,8 @@ def inherit(environ: MutableMapping[str, str]) -> socket.socket | None:
         descriptors = range(FIRST_INHERITED_FD, FIRST_INHERITED_FD + int(count))
     else:
         try:
-            descriptors = launchd.activated_sockets()
-        except launchd.LaunchdError as error:
+            descriptors = service_managers.activated_sockets()
+        except service_managers.LaunchdError as error:
             raise SocketError(str(error)) from error
     if not descriptors:
         return None

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from mnemo_core.decay import epoch_of
 from mnemo_core.ingest.memory_role import MemoryRole
 from mnemo_core.ingest.write_plan import is_outdated
+from mnemo_core.llm.summarize import LINES_MAX, RESUME_COMPRESS, select_sentences
 from mnemo_core.llm.tasks import TaskInputs
-from mnemo_core.llm.writing.summarize import LINES_MAX, RESUME_COMPRESS, select_sentences
-from mnemo_core.retrieval.context_block import ContextLine, author_of
+from mnemo_core.retrieval.context_block import ContextLine
 from mnemo_core.sessions.resume import (
     CORE_RELEVANT_MIN,
     CORE_TOKENS,
@@ -49,7 +49,7 @@ from mnemo_daemon.memories.memory_service import MemoryDetails, details_of
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.retrieval.candidates.corpus_builder import permitted_mask
 from mnemo_daemon.retrieval.question import Question
-from mnemo_daemon.sessions.role_sections import RoleSections
+from mnemo_daemon.sessions.role_sections import RoleSections, entry_of
 from mnemo_daemon.times import local_day
 from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
@@ -112,7 +112,9 @@ class ResumeService:
         relevance: to the task of the session, by which the memories about its work are ordered."""
         columns, rows = self._rows(wanted, session_id)
         layer, managed = columns.values("layer", rows), columns.values("managed", rows)
-        profile, shown = self._profile_section(wanted)
+        found = self._profile(wanted) if not wanted.tags and wanted.agent_id is None else {}
+        lists_of = {place.heading: [(each.id, each.content) for each in some] for place, some in found.items()}
+        profile, shown = fill_profile(lists_of), [each for some in lists_of.values() for each in some]
         with self._store.snapshot() as snapshot:
             numbers = [number for each in profile.ids if (number := snapshot.number(each)) is not None]
         has_text = np.full(len(rows), bool(numbers))
@@ -120,16 +122,16 @@ class ResumeService:
             has_text &= np.isin(columns.values(name, rows), columns.values(name, np.array(numbers, np.intp), clip=True))
         is_elsewhere = has_text
         is_core = (layer == LAYERS.index("core")) & ~is_elsewhere
-        is_core[is_core] = ~_is_session_note(columns, wanted, rows[is_core])
+        is_core[is_core] = ~_is_session_note(columns, rows[is_core])
         is_crumb = columns.values("category", rows) == CATEGORIES.index("crumb")
         is_own, is_listed = columns.is_own(rows), ~is_core & ~is_elsewhere & ~is_crumb
         recent = _by_change(columns, rows[is_own & is_listed])
         later = _by_change(columns, rows[~is_own & is_listed])
         working, buffer = (_count(managed[layer == LAYERS.index(name)]) for name in ("working", "buffer"))
-        lists = self._lists(columns, wanted, rows)
-        if self._roles is not None and self._is_by_roles(wanted.namespaces[0]):
+        lists = self._lists(columns, wanted)
+        if self._roles is not None and self._is_by_roles(namespace := _first_namespace(wanted)):
             core = rows[is_core & (managed == 0)]
-            counts, namespace = (working, buffer), wanted.namespaces[0]
+            counts = working, buffer
             return self._by_roles(
                 columns, rows[~is_elsewhere], core, namespace, counts, lists, profile, shown, relevance
             )
@@ -191,7 +193,7 @@ class ResumeService:
     def known(self, wanted: MemoryFilter) -> list[tuple[MemoryRole, Memory]]:
         """Return the current memories by role, those of others last; none in a namespace with the profile of a
         source. SPEC 9.6"""
-        if self._roles is None or not self._is_by_roles(wanted.namespaces[0]):
+        if self._roles is None or not self._is_by_roles(namespace := _first_namespace(wanted)):
             return []
         columns, rows = self._rows(wanted, None)
         repetitions, is_own = RepetitionFilter(), columns.is_own(rows)
@@ -199,9 +201,7 @@ class ResumeService:
             return [
                 each
                 for some in (rows[is_own], rows[~is_own])
-                for each in RoleSections(
-                    self._roles, snapshot, columns, some, wanted.namespaces[0], repetitions, []
-                ).statements()
+                for each in RoleSections(self._roles, snapshot, columns, some, namespace, repetitions, []).statements()
             ]
 
     def triggers(self, wanted: MemoryFilter, action: str, limit: int) -> list[MemoryDetails]:
@@ -253,12 +253,6 @@ class ResumeService:
         question = Question("", wanted._replace(states=("active",)), working_session=session_id)
         return columns, np.flatnonzero(permitted_mask(question, columns))
 
-    def _profile_section(self, wanted: MemoryFilter) -> tuple[ResumeSection, list[tuple[str, str]]]:
-        """The section of the profile, with the id and text of each entry that may stand in it."""
-        entries = self._profile(wanted) if not wanted.tags and wanted.agent_id is None else {}
-        lists = {place.heading: [(each.id, each.content) for each in some] for place, some in entries.items()}
-        return fill_profile(lists), [each for some in lists.values() for each in some]
-
     def weights(self, ids: Sequence[str]) -> dict[str, float]:
         """Return the present weights of memories, by their ids."""
         columns = self._views.attributes
@@ -274,11 +268,8 @@ class ResumeService:
         for each in ids:
             memory = snapshot.memory(each)
             if memory is not None and not is_outdated(memory, None, snapshot):
-                content = memory.turn.summary if memory.turn is not None and memory.turn.summary else memory.content
-                shown.append((memory.id, content))
-                date = local_day(memory.event_at)
-                line = ContextLine(memory.id, memory.kind, date, content, author=author_of(memory))
-                yield ResumeEntry(line, self._short.get((memory.id, memory.version), ""), reason)
+                short = self._short.get((memory.id, memory.version), "")
+                yield entry_of(snapshot, memory, memory.kind, shown, reason)._replace(short=short)
 
     def _changes(
         self, snapshot: Snapshot, columns: AttributeStore, rows: Numbers, files: NDArray[np.int32],
@@ -298,7 +289,7 @@ class ResumeService:
             line = ContextLine(memory.id, NOTE_KIND, local_day(memory.modified_at), note.title, location=place)
             yield ResumeEntry(line, reason=f"a note, {reason}")
 
-    def _lists(self, columns: AttributeStore, wanted: MemoryFilter, rows: Numbers) -> ResumeLists:
+    def _lists(self, columns: AttributeStore, wanted: MemoryFilter) -> ResumeLists:
         trusted = columns.mask(wanted._replace(states=("active",), trust_min="agent"))
         used: tuple[dict[str, int], dict[str, int]] = {}, {}  # of others, and of the person
         for tag, numbers in columns.numbers_by_tag(TRIGGER_TAG).items():
@@ -311,7 +302,12 @@ class ResumeService:
         return ResumeLists(fitting_topics(topics), len(topics), own, of_others)
 
 
-def _is_session_note(columns: AttributeStore, wanted: MemoryFilter, rows: Numbers) -> NDArray[np.bool_]:
+def _first_namespace(wanted: MemoryFilter) -> str:
+    """The namespace that the caller works in; "" for all of them."""
+    return wanted.namespaces[0] if wanted.namespaces else ""
+
+
+def _is_session_note(columns: AttributeStore, rows: Numbers) -> NDArray[np.bool_]:
     """A mask of those rows that are notes about a session. [G52]"""
     tagged = columns.numbers_by_tag(SESSION_NOTE).get(SESSION_NOTE, np.zeros(0, np.int64))
     found: NDArray[np.bool_] = np.isin(rows, tagged)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from mnemo_core.decay import epoch_of
 from mnemo_core.ingest.memory_role import ROLES, MemoryRole
-from mnemo_core.ingest.write_plan import is_outdated
-from mnemo_core.retrieval.context_block import ContextLine, author_of
+from mnemo_core.ingest.write_plan import is_outdated, is_perhaps_outdated
+from mnemo_core.retrieval.context_block import PERHAPS_OUTDATED, ContextLine, author_of
 from mnemo_core.sessions.resume import (
     BY_TIME,
     EVENTS_MS,
@@ -38,7 +38,7 @@ from mnemo_core.sessions.resume import (
     recent_since,
     relevant_first,
 )
-from mnemo_daemon.memories.memory_columns import Numbers, Relevance, RoleReader, by_weight
+from mnemo_daemon.memories.memory_columns import RESUME_WAITED_FOR, Numbers, Relevance, RoleReader, by_weight
 from mnemo_daemon.times import local_day
 from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.attributes import MINUTE_MS, AttributeStore
@@ -56,6 +56,18 @@ _STATES: dict[MemoryRole, str] = {
 _PASSING = tuple(CATEGORIES.index(name) for name in ("crumb", "request"))
 
 
+def entry_of(
+    snapshot: Snapshot, memory: Memory, kind: str, shown: list[tuple[str, str]], reason: str, *, dated: bool = True
+) -> ResumeEntry:
+    """The line of a memory, which is added to those that are shown."""
+    content = memory.turn.summary if memory.turn is not None and memory.turn.summary else memory.content
+    shown.append((memory.id, content))
+    date = local_day(memory.event_at) if dated else ""
+    doubt = (PERHAPS_OUTDATED,) if is_perhaps_outdated(memory.id, snapshot) else ()
+    line = ContextLine(memory.id, kind, date, content, location=doubt, author=author_of(memory))
+    return ResumeEntry(line, reason=reason)
+
+
 class RoleSections:
     """The sections of one resume, of the person's own memories or of what others wrote."""
 
@@ -63,11 +75,11 @@ class RoleSections:
         self, reader: RoleReader, snapshot: Snapshot, columns: AttributeStore, rows: Numbers, namespace: str,
         repetitions: RepetitionFilter, shown: list[tuple[str, str]], relevance: Relevance | None = None,
     ) -> None:  # fmt: skip
-        """namespace: what its memories say of work comes before that of others. repetitions: rejects texts that the
-        resume already has. shown: receives the id and text of each memory. relevance: to the task of the session."""
+        """namespace: what its memories say of work comes before that of others; "": of none. repetitions: rejects texts
+        that the resume has. shown: receives the id and text of each memory. relevance: to the task of the session."""
         self._snapshot = snapshot
         self._columns = columns
-        self._namespace = columns.code("namespace", namespace)
+        self._namespace = columns.code("namespace", namespace) if namespace else None
         self._repetitions = repetitions
         self._shown = shown
         self._relevance = relevance
@@ -75,7 +87,7 @@ class RoleSections:
         is_out |= columns.values("source", rows) == columns.code("source", PROFILE_SOURCE)
         self._rows = rows[~is_out]
         self._managed = rows[columns.values("managed", rows) != 0]
-        self._roles = reader.of(columns, self._rows, snapshot)
+        self._roles = reader.of(columns, self._rows, snapshot, RESUME_WAITED_FOR)
         self._used: set[int] = set()
         self._left_out = Counter[str]()  # memories that were passed over, by reason
         self._parts: dict[str, list[Memory]] = {}  # of a conversation, by the id of the memory that its line names
@@ -98,7 +110,12 @@ class RoleSections:
         is_recent &= np.isin(self._roles, [ROLES.index(role) for role in RECENT_ROLES])
         is_event = self._roles == ROLES.index("event")
         is_recent &= ~is_event | (created >= self._snapshot.now - EVENTS_MS)
-        is_over = self._is_over(self._rows)
+        # The appointments of which every time that their texts name has passed.
+        last = self._last_named(self._rows)
+        is_over = (last > 0) & (last <= self._snapshot.now // MINUTE_MS)
+        is_over &= (columns.values("weekdays", self._rows) == 0) & (self._roles == ROLES.index("appointment"))
+        for place in np.flatnonzero(is_recent & is_over)[-NEWEST_MAX:]:
+            is_over[place] = not self._replaces_lasting(self._rows[place])
         before = self._left_out.copy()
         self._left_out["over"] += int((is_recent & is_over).sum())
         is_recent &= ~is_over
@@ -124,6 +141,21 @@ class RoleSections:
         self._shown += [(part.id, part.content) for part in parts]
         return section._replace(parts=tuple(part.id for part in parts), left_out=self._left_out - before)
 
+    def _last_named(self, rows: Numbers) -> NDArray[np.int64]:
+        """The last minute of the times that each text names; 0 where it names none."""
+        columns = ("told_until", "named_until")
+        last: NDArray[np.int64] = np.max([self._columns.values(name, rows) for name in columns], axis=0, initial=0)
+        return last
+
+    def _replaces_lasting(self, row: int) -> bool:
+        """Return whether a memory says, certainly or perhaps, a newer value of one that names no time: it holds on, as
+        "raised to 8 after the outage of 16 November" does."""
+        (memory_id,) = self._columns.ids(np.array([row], np.intp))
+        edges = (edge for edge in self._snapshot.edges(memory_id) if edge.source == memory_id)
+        older = [edge.target for edge in edges if edge.relation == "updates" or edge.slot]
+        numbers = [number for each in older if (number := self._snapshot.number(each)) is not None]
+        return bool((self._last_named(np.array(numbers, np.intp)) == 0).any())
+
     # Entries
 
     def _of_role(self, role: MemoryRole, tokens: int) -> ResumeSection:
@@ -135,21 +167,13 @@ class RoleSections:
             nonlocal standing
             for memory in self._standing(looked, role):
                 standing += 1
-                yield self._entry(memory, role, reason, dated=role in BY_TIME)
+                yield entry_of(self._snapshot, memory, role, self._shown, reason, dated=role in BY_TIME)
 
         order = "newest first" if role in BY_TIME else "strongest first"
         reason = f"states {_STATES[role]}, {order}{', near the task before' if self._relevance is not None else ''}"
         before = self._left_out.copy()
         section = fill_section(entries(), None, tokens, OVERFLOW_MAX)
         return section._replace(total=standing + len([*looked]), left_out=self._left_out - before)
-
-    def _is_over(self, rows: Numbers) -> NDArray[np.bool_]:
-        """A mask of the appointments of which every time that their texts name has passed."""
-        ends = [self._columns.values(name, rows) for name in ("told_until", "named_until")]
-        last = np.max(ends, axis=0, initial=0)
-        is_over: NDArray[np.bool_] = (last > 0) & (last <= self._snapshot.now // MINUTE_MS)
-        is_over &= (self._columns.values("weekdays", rows) == 0) & (self._roles == ROLES.index("appointment"))
-        return is_over
 
     def _ordered(self, role: MemoryRole) -> Numbers:
         """The first memories of a role: the newest, or those of the greatest weight."""
@@ -158,10 +182,10 @@ class RoleSections:
             ordered: Numbers = rows[np.argsort(-columns.values("event_at", rows), kind="stable")]
         else:
             ordered = by_weight(columns, rows, epoch_of(self._snapshot))
-        if role in OF_WORK:
+        if role in OF_WORK and self._namespace is not None:
             is_elsewhere = columns.values("namespace", ordered) != self._namespace
             ordered = ordered[np.argsort(is_elsewhere, kind="stable")]
-        elif role == "fact":  # those of no project say little about a project
+        elif role == "fact" and self._namespace is not None:  # those of no project say little about a project
             ordered = ordered[columns.values("namespace", ordered) == self._namespace]
         if role in OF_WORK or role == "fact":
             ordered = self._relevant_first(ordered, ROLE_RELEVANT_MIN.get(role, RELEVANT_MIN))
@@ -173,7 +197,7 @@ class RoleSections:
     def _standing(self, rows: Iterable[int] | Numbers, role: MemoryRole) -> Iterator[Memory]:
         """Yield those of the memories that are current and that the resume does not have yet."""
         for memory in self._read(rows):
-            if self._is_replaced(memory):
+            if is_outdated(memory, None, self._snapshot):  # certainly replaced by a newer one. SPEC 5.8
                 self._left_out["replaced"] += 1
             elif role in OPEN_ROLES and is_done(memory.content, self._words_after(memory)):
                 self._left_out["done"] += 1
@@ -181,10 +205,6 @@ class RoleSections:
                 yield memory
             else:
                 self._left_out["repetition"] += 1
-
-    def _is_replaced(self, memory: Memory) -> bool:
-        """Return whether a newer memory certainly replaces this one. SPEC 5.8"""
-        return is_outdated(memory, None, self._snapshot)
 
     def _words_after(self, memory: Memory) -> Iterator[ComparedWords]:
         """Yield the words of the memories stored after this one that are no open step, newest first."""
@@ -204,12 +224,12 @@ class RoleSections:
         """A line for each conversation, where its newest memory stands, and for each other memory."""
         sessions: set[str] = set()
         read = [*self._read(rows)]
-        memories = [each for each in read if not self._is_replaced(each)]
+        memories = [each for each in read if not is_outdated(each, None, self._snapshot)]
         self._left_out["replaced"] += len(read) - len(memories)
         for memory in memories:
             if memory.turn is None:
                 if self._repetitions.accepts(memory.content):
-                    yield self._entry(memory, memory.kind, "stored lately", dated=True)
+                    yield entry_of(self._snapshot, memory, memory.kind, self._shown, "stored lately")
                 else:
                     self._left_out["repetition"] += 1
             elif memory.session_id not in sessions:
@@ -225,12 +245,6 @@ class RoleSections:
                     line = ContextLine(memory.id, "session", date, said, author=author)
                     others = tuple(each.id for each in parts if each.id != memory.id)
                     yield ResumeEntry(line, reason="said last in a conversation", parts=others)
-
-    def _entry(self, memory: Memory, kind: str, reason: str, *, dated: bool) -> ResumeEntry:
-        content = memory.turn.summary if memory.turn is not None and memory.turn.summary else memory.content
-        self._shown.append((memory.id, content))
-        date = local_day(memory.event_at) if dated else ""
-        return ResumeEntry(ContextLine(memory.id, kind, date, content, author=author_of(memory)), reason=reason)
 
     def _read(self, rows: Iterable[int] | Numbers) -> Iterator[Memory]:
         for row in rows:

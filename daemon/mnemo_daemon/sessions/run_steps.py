@@ -13,8 +13,8 @@ import numpy as np
 from mnemo_client.protocol.sessions import HookRequest, NewStep
 from mnemo_core.ingest.mutations import Draft, Outcome
 from mnemo_core.ingest.write_plan import IngestItem
+from mnemo_core.llm.summarize import SUMMARIZE, shorten_sources
 from mnemo_core.llm.tasks import TaskInputs
-from mnemo_core.llm.writing.summarize import SUMMARIZE, shorten_sources
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.indexing.views import Views
@@ -65,19 +65,15 @@ def step_content(step: NewStep) -> str:
 
 
 def step_sentence(step: NewStep | TraceStep) -> str:
-    """Return a step as one sentence: what was done, what came of it and what was found.
-
-    A summary that selects sentences then never puts the outcome of one step behind another one.
-    """
-    details = [part.rstrip(" .") for part in (step.outcome, step.key_findings) if part]
-    return _ended(f"{step.action.rstrip(' .:')}: {'; '.join(details)}" if details else step.action)
+    """Return a step as one sentence: what was done, what came of it and what was found. A summary that selects
+    sentences then never puts the outcome of one step behind another one."""
+    details = [_unended(part) for part in (step.outcome, step.key_findings) if part]
+    return _ended(f"{_unended(step.action)}: {'; '.join(details)}" if details else step.action)
 
 
 def step_of_call(call: HookRequest, agent_id: str | None, mask: Callable[[str], str]) -> NewStep:
-    """Return the call of a tool as a step: its arguments in one line, and the first line of its result.
-
-    Secrets are masked before anything is cut, since no pattern finds the half of one.
-    """
+    """Return the call of a tool as a step: its arguments in one line, and the first line of its result. Secrets are
+    masked before anything is cut, since no pattern finds the half of one."""
     named = ", ".join(
         _line(mask(_COLOUR.sub("", f"{name}={value}")), ARGUMENT_CHARS_MAX)
         for name, value in call.arguments.items() if value.strip()
@@ -104,6 +100,14 @@ def _ended(text: str) -> str:
     return text if text.endswith(_SENTENCE_ENDS) else f"{text}."
 
 
+def _unended(text: str) -> str:
+    """The text without its full stop; periods that are a part of a command, such as `./...` and `..`, stay."""
+    return _FULL_STOP.sub("", text.rstrip(" :"))
+
+
+_FULL_STOP = lazy_pattern(r"(?<=[\w)\]\"'`’”])\.\Z")
+
+
 class RunService:
     """The service; its methods block, and may be called on any thread."""
 
@@ -126,10 +130,8 @@ class RunService:
         self, run: str, namespace: str, user_id: str, caller: Caller, deadline_s: float,
         is_cancelled: Callable[[], bool],
     ) -> RunSummary:  # fmt: skip
-        """Write the summary of a run, unless its steps are those that the present one was made of.
-
-        Raises a Refusal: 404 for a run without steps, 409 where one was changed meanwhile.
-        """
+        """Write the summary of a run, unless its steps are those that the present one was made of. Raises a Refusal:
+        404 for a run without steps, 409 where one was changed meanwhile."""
         found = self.read(run, MemoryFilter(namespaces=(namespace,), user_id=user_id, without_tags=("sensitive",)))
         steps, summary = found
         if not steps:
@@ -138,12 +140,14 @@ class RunService:
             return RunSummary(summary.id, "duplicate", "llm" if summary.method.startswith("llm:") else "rule")
         texts = shorten_sources([_summarized_text(step) for step in steps], READ_CHARACTERS)
         result = self._tasks.run(SUMMARIZE, TaskInputs(texts), deadline_s, is_cancelled)
+        agents = {step.agent_id for step in steps}
         draft = Draft(
             content=result.answer.summary, namespace=namespace, user_id=user_id, trust=caller.trust,
             source=SUMMARY_SOURCE, kind="procedural", form="workflow", category="result",
             importance=SUMMARY_IMPORTANCE, importance_source="llm",  # so that no rule scores it again
-            event_at=max(step.event_at for step in steps), agent_id=_common_agent(steps), run_id=run,
-            key=summary_key(run), derived_from=tuple(step.id for step in steps), method=_method(result.model),
+            event_at=max(step.event_at for step in steps), agent_id=agents.pop() if len(agents) == 1 else "",
+            run_id=run, key=summary_key(run), derived_from=tuple(step.id for step in steps),
+            method=f"llm:{result.model}" if result.model else "rule",
         )  # fmt: skip
         read = {step.id: step.content for step in steps}
         decision = self._memories.write_one(IngestItem(draft), caller, read=read).result().result
@@ -176,13 +180,3 @@ def _has_said_since(snapshot: Snapshot, step: Memory, at: int) -> bool:
         return True
     former = [each.memory for each in snapshot.versions(step.id) if each.memory.modified_at <= at]
     return bool(former) and former[-1].content == step.content
-
-
-def _common_agent(steps: list[Memory]) -> str:
-    """The agent of all steps; "" if there are several."""
-    agents = {step.agent_id for step in steps}
-    return agents.pop() if len(agents) == 1 else ""
-
-
-def _method(model: str) -> str:
-    return f"llm:{model}" if model else "rule"

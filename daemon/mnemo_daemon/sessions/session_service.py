@@ -39,15 +39,6 @@ def turns_in(columns: AttributeStore, tiers: Sequence[Tier], scope: SessionScope
     return np.flatnonzero(found)
 
 
-def count_tiers(columns: AttributeStore, wanted: MemoryFilter) -> dict[str, int]:
-    """The number of turns that pass the filter in each tier, and of those that are archived."""
-    mask = columns.uncached_mask(wanted)
-    tier, state = (column[: len(mask)][mask] for column in columns.columns("tier", "state"))
-    counts = np.bincount(tier[state == _ACTIVE], minlength=len(TIERS) + 1)[1:].tolist()
-    archived = (tier != 0) & (state == STATES.index("archived"))
-    return {**dict(zip(TIERS, counts, strict=True)), "archived": int(archived.sum())}
-
-
 def by_session(columns: AttributeStore, numbers: NDArray[np.intp]) -> list[NDArray[np.intp]]:
     """The numbers in groups, one for each session."""
     return _grouped(columns, numbers, _SESSION)
@@ -117,10 +108,8 @@ class SessionService:
         return in_order(self.turns(scope, ("recent",)))
 
     def promote(self, scope: SessionScope, memory_ids: Iterable[str]) -> None:
-        """Let recalled memories enter the ring of a session, but for those that are in it already. [T14]
-
-        A pair enters by its first turn.
-        """
+        """Let recalled memories enter the ring of a session, but for those that are in it already. [T14] A pair enters
+        by its first turn."""
         known = {item.memory.id for item in self.ring(scope)}
         with self._lock:
             promoted = self._promoted.setdefault(scope, deque(maxlen=RING_ITEMS))
@@ -161,7 +150,12 @@ class SessionService:
 
     def tier_counts(self, wanted: MemoryFilter) -> dict[str, int]:
         """The number of turns that pass the filter in each tier, and of those that are archived."""
-        return count_tiers(self._views.attributes, wanted)
+        columns = self._views.attributes
+        mask = columns.uncached_mask(wanted)
+        tier, state = (column[: len(mask)][mask] for column in columns.columns("tier", "state"))
+        counts = np.bincount(tier[state == _ACTIVE], minlength=len(TIERS) + 1)[1:].tolist()
+        archived = (tier != 0) & (state == STATES.index("archived"))
+        return {**dict(zip(TIERS, counts, strict=True)), "archived": int(archived.sum())}
 
     def turns(self, scope: SessionScope, tiers: Sequence[Tier]) -> list[Memory]:
         """The turns of a session in these tiers."""

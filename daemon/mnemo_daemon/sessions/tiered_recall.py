@@ -17,7 +17,7 @@ from mnemo_core.ingest.classification import classify
 from mnemo_core.ingest.policies import PolicyOf, own_policy
 from mnemo_core.ingest.session_records import SessionScope
 from mnemo_core.knowledge.topic_nodes import MEMBERS_MAX
-from mnemo_core.llm.questions.question_answer import SOURCES_MAX, is_quotable
+from mnemo_core.llm.question_answer import SOURCES_MAX, is_quotable
 from mnemo_core.llm.tasks import EarlierQuestion
 from mnemo_core.sessions import tiered_recall
 from mnemo_core.sessions.tiered_recall import (
@@ -113,7 +113,6 @@ class TieredRecall:
         policy: PolicyOf = own_policy,
     ) -> None:  # fmt: skip
         self._store = store
-        self._views = views
         self._indexing = indexing
         self._embedding = embedding
         self._sessions = sessions
@@ -122,7 +121,7 @@ class TieredRecall:
         self._policy = policy
         self._corpora = CorpusBuilder(store, views)
         self._calibrated = ModelThresholds(embedding)
-        self._hot = HotBuffers()
+        self.hot = HotBuffers()
 
     def run(self, scope: SessionScope, question: Question) -> TieredOutcome:
         """Recall in a session; the filter of the question says what it may see. Nothing is changed."""
@@ -143,7 +142,7 @@ class TieredRecall:
             tiers = _SessionTiers(
                 reader, serving, vector, self._nodes,
                 NodeQuery(vector, serving.embedder.space, scope.user_id, wanted.namespaces),
-                self._hot.items(scope), ring, timer,
+                self.hot.items(scope), ring, timer,
             )  # fmt: skip
             ranking = tiered_recall.recall_in_session(tiers, floor, wanted.now)
         timer.mark("rank")
@@ -154,18 +153,10 @@ class TieredRecall:
         """Record what was selected as recalled: hot, in the ring, used, and of which topic nodes. [T14, T9]"""
         selected = outcome.ranking.selected
         in_order = list(reversed(selected))  # the best last, so that it is the hottest
-        self._hot.put(outcome.scope, self._hot_items(in_order))
+        self.hot.put(outcome.scope, self._hot_items(in_order))
         self._sessions.promote(outcome.scope, [each.item.memory_ids[0] for each in in_order])
         self._usage.record_ids(memory_id for each in selected for memory_id in each.item.memory_ids)
         self._nodes.record_co_occurrence(co_occurring_nodes(outcome.ranking, outcome.floor))
-
-    def clear_caches(self) -> None:
-        """Empty the hot buffers."""
-        self._hot.clear()
-
-    def hot_items(self, scope: SessionScope) -> tuple[HotItem, ...]:
-        """The items of the hot buffer of a session, the one that was recalled last first."""
-        return self._hot.items(scope)
 
     def _hot_items(self, selected: Sequence[RankedItem]) -> Iterator[HotItem]:
         """The items with their vectors; what has none any more is left out."""
@@ -187,21 +178,17 @@ class _ItemReader:
     def __init__(self, snapshot: Snapshot, corpus: Corpus, superseded: Corpus) -> None:
         """superseded: those that would be in scope if they were not superseded."""
         self.snapshot = snapshot
-        self._corpus = corpus
+        self.corpus = corpus
         self._superseded = superseded
 
     def unfiled(self) -> NDArray[np.intp]:
         """The numbers of the active and superseded turns in scope that no pair of the registry has yet."""
-        columns, corpus = self._corpus.columns, self._corpus
+        columns, corpus = self.corpus.columns, self.corpus
         active = turns_in(columns, UNFILED)
         active = active[active < corpus.base]
         superseded = self._superseded.numbers.astype(np.intp)
         is_unfiled = np.isin(columns.values("tier", superseded), [1 + TIERS.index(tier) for tier in UNFILED])
         return np.union1d(active[corpus.mask[active]], superseded[is_unfiled])
-
-    def turn(self, number: int, similarity: float) -> TieredItem | None:
-        """The turn of a number; None where it is gone."""
-        return self.item(self._corpus.columns.ids([number]), similarity)
 
     def item(
         self, memory_ids: Sequence[str], similarity: float, node: str = "", digest: bytes | None = None
@@ -210,10 +197,10 @@ class _ItemReader:
         turns: list[Memory] = []
         is_superseded = False
         for memory_id in memory_ids:
-            memory, number = self.snapshot.memory(memory_id), self._corpus.number(self.snapshot, memory_id)
+            memory, number = self.snapshot.memory(memory_id), self.corpus.number(self.snapshot, memory_id)
             if memory is None or number is None:
                 return None
-            if not self._corpus.is_in_scope(number):
+            if not self.corpus.is_in_scope(number):
                 if number >= self._superseded.base or not self._superseded.is_in_scope(number):
                     return None
                 is_superseded = True
@@ -263,7 +250,8 @@ class _SessionTiers:
         for place in np.lexsort((numbers, -sims)).tolist():
             if np.isnan(sims[place]) or sum(not item.is_superseded for item in found) >= most:
                 break
-            if (item := self._reader.turn(int(numbers[place]), float(sims[place]))) is not None:
+            turn = self._reader.corpus.columns.ids([int(numbers[place])])
+            if (item := self._reader.item(turn, float(sims[place]))) is not None:
                 found.append(item)
         self._timer.mark("recent")
         return found
@@ -283,7 +271,7 @@ class _SessionTiers:
         """The nearest: no more than a node has that is not yet to be split, and of one that takes in pairs no more than
         are wanted, whatever their age."""
         most = MEMBERS_PER_NODE if self._nodes.takes_in(self._query) else MEMBERS_MAX
-        vectors = [(each, each.vector.astype(np.float32)) for each in self._nodes.members(node.id)
+        vectors = [(each, each.vector.astype(np.float32)) for each in self._nodes.view.members(node.id)
                    if each.vector is not None]  # fmt: skip
         near = sorted(((float(vector @ self._vector), each) for each, vector in vectors), key=lambda one: -one[0])
         found: list[TieredItem] = []
@@ -304,32 +292,26 @@ def with_tiered(snapshot: Snapshot, recalled: RecallOutcome, outcome: TieredOutc
     """
     hits = {hit.details.memory.id: hit for hit in (*_hits_of(snapshot, outcome), *recalled.hits)}
     order = dict.fromkeys([*(hit.details.memory.id for hit in recalled.hits), *hits])
-    sources = [hits[memory_id] for memory_id in order if not _is_question(hits[memory_id].details.memory)]
-    return recalled._replace(hits=sources[:SOURCES_MAX])
+    memories = {memory_id: hits[memory_id].details.memory for memory_id in order}
+    questions = {
+        memory_id for memory_id, memory in memories.items()
+        if memory.turn is not None and memory.turn.role == "user"
+        and (memory.category == "request" or memory.content.rstrip().endswith(("?", "？")))
+    }  # fmt: skip
+    return recalled._replace(hits=[hits[each] for each in order if each not in questions][:SOURCES_MAX])
 
 
 def reply(
     message: str, question: str, sources: RecallOutcome, tasks: TaskRunner, until: float,
     is_cancelled: Callable[[], bool], earlier: Sequence[EarlierQuestion],
 ) -> AnsweredQuestion:  # fmt: skip
-    """Answer a message from these sources; what asks nothing is noted, unless a source has all of its words.
-
-    question: the message, made whole by the one before it. Waits for the language model as `answer_question` does.
-    """
-    if _asks_nothing(message):
+    """Answer a message from these sources; what asks nothing is noted, unless a source has all of its words. question:
+    the message, made whole by the one before it. Waits for the language model as `answer_question` does."""
+    if analyze_query(message).is_keywords and classify(message, role="user").category != "request":
         inputs = answer_inputs(question, sources.hits)
         if inputs is None or not is_quotable(inputs):
             return AnsweredQuestion([], "quotes", "the message asks nothing", NOTED)
     return answer_question(question, sources, tasks, until, is_cancelled, earlier)
-
-
-def _asks_nothing(message: str) -> bool:
-    return analyze_query(message).is_keywords and classify(message, role="user").category != "request"
-
-
-def _is_question(memory: Memory) -> bool:
-    is_of_person = memory.turn is not None and memory.turn.role == "user"
-    return is_of_person and (memory.category == "request" or memory.content.rstrip().endswith(("?", "？")))
 
 
 def _hits_of(snapshot: Snapshot, outcome: TieredOutcome) -> Iterator[Hit]:

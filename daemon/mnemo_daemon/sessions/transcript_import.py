@@ -7,7 +7,7 @@ interrupted import continues. Turns that the gate rejects are counted and not st
 """
 
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO, Literal, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from mnemo_client.protocol.maintenance import ImportAnswer, ImportExample
 from mnemo_core.ingest.mutations import Decision, Draft
@@ -86,15 +86,9 @@ class TranscriptImport:
     """The import of one transcript, or of one file with many conversations."""
 
     def __init__(
-        self,
-        store: Store,
-        pipeline: IngestPipeline,
-        memories: MemoryService,
-        tiers: TurnTiers,
-        guard: SecretPolicy,
-        wanted: ImportRequest,
-        progress: ImportState,
-    ) -> None:
+        self, store: Store, pipeline: IngestPipeline, memories: MemoryService, tiers: TurnTiers, guard: SecretPolicy,
+        wanted: ImportRequest, progress: ImportState,
+    ) -> None:  # fmt: skip
         self._store = store
         self._pipeline = pipeline
         self._memories = memories
@@ -306,8 +300,10 @@ class TranscriptImport:
             kept = [(place, item) for place, item in enumerate(items) if not item.discard_reason]
             outcomes.update({place: item.discard_reason for place, item in enumerate(items) if item.discard_reason})
             # A turn that several transcripts contain, as forks of a conversation do, does not count as repeated.
-            policies = [item.policy._replace(on_equal=_unless_stored(item.policy)) for _, item in kept]
-            asked = [item._replace(policy=policy) for (_, item), policy in zip(kept, policies, strict=True)]
+            asked = [
+                item if item.policy.on_equal == "stored"
+                else item._replace(policy=item.policy._replace(on_equal="skipped")) for _, item in kept
+            ]  # fmt: skip
             decisions: list[Decision | None] = [None] * len(items)
             for (place, _), decided in zip(kept, self._transact(asked), strict=True):
                 if isinstance(decided, Refusal):
@@ -326,7 +322,3 @@ class TranscriptImport:
             return write(items, self._request.caller, self._group, {}, background=True).result().result
 
         return self._progress.retry_while_full(attempt) if items else ()
-
-
-def _unless_stored(policy: Policy) -> Literal["stored", "skipped"]:
-    return "stored" if policy.on_equal == "stored" else "skipped"

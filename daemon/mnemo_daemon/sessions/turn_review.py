@@ -13,9 +13,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from mnemo_core.ingest.memory_cues import MemoryFacts
 from mnemo_core.ingest.mutations import rescore_strength
 from mnemo_core.ingest.policies import PolicyOf, own_policy
-from mnemo_core.llm.judging.triage import JUDGE_IMPORTANCE
+from mnemo_core.llm.summarize import CONDENSE
 from mnemo_core.llm.tasks import TaskInputs
-from mnemo_core.llm.writing.summarize import CONDENSE
+from mnemo_core.llm.triage import JUDGE_IMPORTANCE
 from mnemo_core.retrieval.versions import TURN_TIER
 from mnemo_core.sessions.tiers import condensed, is_live_turn, is_unjudged, judged, needs_summary, tier_of
 from mnemo_daemon.history_names import BY_SESSIONS
@@ -23,7 +23,7 @@ from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.sessions.session_service import SHOWN_STATES, turns_in
 from mnemo_store.backend import Snapshot
-from mnemo_store.records import TIERS, Change, Memory, PutMemory
+from mnemo_store.records import TIERS, Memory, PutMemory
 from mnemo_store.store import Commit, Store, WriteResult
 
 PENDING_MAX = 10_000  # reviews; beyond it the oldest are not made
@@ -126,7 +126,9 @@ class TurnReview:
             if now is None or now.content != content or now.state not in SHOWN_STATES:
                 return WriteResult((), None)
             after = applied(now)
-            return WriteResult(_changes(snapshot, now, after) if after is not None else (), None, TURN_TIER)
+            if after is None:
+                return WriteResult((), None, TURN_TIER)
+            return WriteResult([PutMemory(data=after), *rescore_strength(now, after, snapshot)], None, TURN_TIER)
 
         self._store.transact(decide, by=BY_SESSIONS.name, background=True).result()
 
@@ -151,8 +153,3 @@ class TurnReview:
             return None
         summary = result.answer.text
         return lambda now: condensed(now, summary) if needs_summary(now) else None
-
-
-def _changes(snapshot: Snapshot, before: Memory, after: Memory) -> list[Change]:
-    """The new version, and what it changes in the usage."""
-    return [PutMemory(data=after), *rescore_strength(before, after, snapshot)]

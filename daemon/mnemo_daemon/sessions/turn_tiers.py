@@ -122,10 +122,8 @@ class TurnTiers:
         return self._file(self._recent_exchanges(scope)[0])
 
     def end(self, scope: SessionScope, *, only_idle: bool = False) -> int:
-        """End a session: all of its turns are paired and filed. Return the number of new pairs.
-
-        only_idle: leave it alone where it has not ended by itself, because a turn came meanwhile.
-        """
+        """End a session: all of its turns are paired and filed. Return the number of new pairs. only_idle: leave it
+        alone where it has not ended by itself, because a turn came meanwhile."""
 
         def mark_ended(snapshot: Snapshot) -> WriteResult[bool]:
             session = snapshot.get(SESSIONS, key_of(scope))

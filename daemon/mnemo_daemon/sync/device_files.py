@@ -39,13 +39,16 @@ class DeviceAbout(msgspec.Struct, frozen=True):
     version: str  # of mnemod
     began: float  # the time at which it joined, in seconds
     written: float  # the time of this file
+    has_left: bool = False  # it shares no more, and nothing waits for it
 
 
 class DeviceProgress(msgspec.Struct, frozen=True):
-    """The positions that a device has read of each other, and its own end; the erasures that it has carried out."""
+    """The positions that a device has read of each other, and its own end; the erasures that it has carried out; the
+    devices of which something was not as they wrote it."""
 
     positions: dict[str, Position]
     erasures: list[str] = []
+    damaged: list[str] = []
 
 
 class LeaseClaim(msgspec.Struct, frozen=True):
@@ -81,6 +84,11 @@ class ListedDevice(NamedTuple):
     lease: LeaseClaim | None
     is_removed: bool
     problem: str  # a sentence about a file that is not as its device wrote it
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Return whether what the others share has to reach it."""
+        return not self.is_removed and not (self.about and self.about.has_left)
 
 
 def write_device_file(

@@ -3,6 +3,10 @@
 `group.json` holds the first key, `group.2.json` the one that replaced it, and so on. Each file wraps its key under one
 that Argon2id derives from the passphrase, wraps all keys before it under itself, and is announced by a code of each of
 these: a device that knows an old key can tell a replacement from a file that somebody else put there.
+
+A pairing code is a key as characters that a person can type, with a check character in each block. The alphabet has no
+I, L, O and U; I and L are read as 1, O as 0. A block is five characters and a check character of these and of the
+block's number, so a mistyped or exchanged block is named.
 """
 
 import hashlib
@@ -16,7 +20,6 @@ from pathlib import Path
 
 import msgspec
 
-from mnemo_daemon.sync import pairing
 from mnemo_daemon.sync.cipher import (
     KDF_MEMORY_MAX,
     KDF_PASSES_MAX,
@@ -154,19 +157,19 @@ def open_group(folder: Path, passphrase: str) -> GroupKey:
 
 def pairing_code(key: GroupKey) -> str:
     """Return the newest key as a code to be typed on another device. Whoever sees it can read everything."""
-    return pairing.encode(key.generation, key.keys[-1])
+    return encode_pairing_code(key.generation, key.keys[-1])
 
 
 def open_with_code(folder: Path, code: str) -> GroupKey:
     """Return the key that a pairing code carries. Raises BadPairingCode, ReplacedKey, UnreadableGroup."""
-    generation, newest = pairing.decode(code)
+    generation, newest = decode_pairing_code(code)
     file = _read_newest(folder)
     if generation < file.generation:
         raise ReplacedKey("the key was replaced after this pairing code was made: make a new code")
     if generation > file.generation:
         raise UnreadableGroup(f"{place(_group_path(folder, generation))} is not here yet: wait until it has arrived")
     if not hmac.compare_digest(file.check, _check(bytes.fromhex(file.group), newest)):
-        raise pairing.BadPairingCode("this pairing code belongs to another group")
+        raise BadPairingCode("this pairing code belongs to another group")
     return _with_older(file, newest)
 
 
@@ -190,6 +193,22 @@ def check_key(folder: Path, key: GroupKey) -> str:
                 raise ReplacedKey("the key of the group was replaced")
             problem = problem or f"{place(_group_path(folder, generation))} was not written by this group"
     return problem
+
+
+def keep_copy(folder: Path, path: Path, disk: Disk) -> None:
+    """Keep a copy of the folder's group files in this file: without them nobody could join any more."""
+    names = (_group_path(folder, generation).name for generation in _generations(folder))
+    content = msgspec.json.encode({name: read_file(folder / name, FILE_BYTES_MAX) for name in names})
+    if not path.exists() or path.read_bytes() != content:
+        disk.replace_file(path, [content])
+
+
+def restore_copy(folder: Path, path: Path, disk: Disk) -> None:
+    """Put back those group files of a copy that the folder no longer has."""
+    if path.exists():
+        files = msgspec.json.decode(path.read_bytes(), type=dict[str, bytes])
+        for name in sorted(files.keys() - set(names_in(folder))):
+            replace_file(folder / name, [files[name]], disk)
 
 
 def _write_group_file(folder: Path, key: GroupKey, passphrase: str, cost: PassphraseCost, disk: Disk) -> None:
@@ -276,3 +295,47 @@ def _announcement(file: _GroupFile, older: bytes) -> str:
 def _normal(passphrase: str) -> str:
     """The same characters however a keyboard composes them, without the line end of a prompt or a file."""
     return unicodedata.normalize("NFC", passphrase.strip("\r\n"))
+
+
+ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_BLOCK = 5
+_WEIGHTS = (1, 3, 5, 7, 9)  # odd: a change of one character always changes the sum modulo 32
+_BYTES = 2 + KEY_BYTES
+_CHARS = -(-_BYTES * 8 // 5)
+_READ_AS = str.maketrans("ILO", "110")
+
+
+class BadPairingCode(SyncError):
+    """A code that was mistyped, or that belongs to another group."""
+
+
+def encode_pairing_code(generation: int, key: bytes) -> str:
+    """Return the code of a key: eleven blocks of six characters."""
+    number = int.from_bytes(generation.to_bytes(2) + key) << (_CHARS * 5 - _BYTES * 8)
+    chars = "".join(ALPHABET[number >> 5 * place & 31] for place in reversed(range(_CHARS)))
+    blocks = [chars[start : start + _BLOCK] for start in range(0, _CHARS, _BLOCK)]
+    return "-".join(block + _check_character(block, index) for index, block in enumerate(blocks))
+
+
+def decode_pairing_code(code: str) -> tuple[int, bytes]:
+    """Return generation and key of a code, however it is spaced. Raises BadPairingCode."""
+    chars = "".join(code.upper().translate(_READ_AS).replace("-", " ").split())
+    if wrong := sorted(set(chars) - set(ALPHABET)):
+        raise BadPairingCode(f"a pairing code has no {' '.join(wrong)}: type it as it is shown")
+    blocks = [chars[start : start + _BLOCK + 1] for start in range(0, len(chars), _BLOCK + 1)]
+    for index, block in enumerate(blocks):
+        if len(block) != _BLOCK + 1 or block[-1] != _check_character(block[:-1], index):
+            raise BadPairingCode(f"block {index + 1} of the pairing code is mistyped: {block}")
+    if len(blocks) != _CHARS // _BLOCK:
+        raise BadPairingCode(f"a pairing code has {_CHARS // _BLOCK} blocks of {_BLOCK + 1} characters")
+    number = 0
+    for block in blocks:
+        for char in block[:-1]:
+            number = number << 5 | ALPHABET.index(char)
+    data = (number >> (_CHARS * 5 - _BYTES * 8)).to_bytes(_BYTES)
+    return int.from_bytes(data[:2]), data[2:]
+
+
+def _check_character(block: str, index: int) -> str:
+    total = sum(weight * ALPHABET.index(char) for weight, char in zip(_WEIGHTS, block, strict=True))
+    return ALPHABET[(total + index) % 32]

@@ -34,7 +34,6 @@ from mnemo_daemon.sync.group_keys import GroupKey
 from mnemo_daemon.sync.shared_folder import (
     NEW_SUFFIX,
     UnsafeFile,
-    closing_file,
     device_folder,
     make_device_folder,
     names_in,
@@ -234,7 +233,8 @@ def read_entries(folder: Path, key: GroupKey, device: str, position: Position, l
     while True:
         if position.segment:
             content = segments.content(position.segment)
-            if _is_beyond(segments, content, position):
+            is_newest = all(number <= position.segment for number in segments.numbers)
+            if is_newest and len(content.frames) <= position.frame:  # not even what lies before the position
                 problem = f"the folder went back: it has less of device {device} than was read from it before"
                 return ReadResult(taken, position, segments.problem or problem, went_back=not segments.problem)
             is_known = segments.found.get(position.segment) is not None
@@ -256,12 +256,6 @@ def read_entries(folder: Path, key: GroupKey, device: str, position: Position, l
         position = Position(following.number, 0, position.count)
 
 
-def _is_beyond(segments: _DeviceSegments, content: SegmentContent, position: Position) -> bool:
-    """True if the folder has not even what lies before a position, and nothing that was written later."""
-    is_newest = not any(number > position.segment for number in segments.numbers)
-    return is_newest and len(content.frames) <= position.frame
-
-
 def _waiting(segments: _DeviceSegments, position: Position) -> str:
     """Return a sentence about what has not arrived behind a position; "" if nothing is known to be missing."""
     later = [number for number in segments.numbers if number > position.segment]
@@ -270,6 +264,15 @@ def _waiting(segments: _DeviceSegments, position: Position) -> str:
     if position.segment and segments.content(position.segment).is_partial:
         return f"{place(segments.path(position.segment))} has not arrived completely"
     return ""
+
+
+def damage_of(folder: Path, key: GroupKey, device: str) -> str:
+    """Return a sentence about the first thing of a device that is not as it wrote it; "" if there is none."""
+    position, found = START, read_entries(folder, key, device, START, SEGMENT_BYTES)
+    while not found.problem and found.position != position:
+        position = found.position
+        found = read_entries(folder, key, device, position, SEGMENT_BYTES)
+    return found.problem
 
 
 def end_of(folder: Path, key: GroupKey, device: str) -> Position:
@@ -418,9 +421,9 @@ class SegmentWriter:
             return
         sealed = seal_entries(self._key, FramePlace(self._device, segment, frame + 1, count), batch)
         size, self._size = self._size, -1
-        with closing_file(open_file(self._path(segment), os.O_WRONLY | os.O_APPEND)) as fd:
-            self._disk.append(fd, sealed)
-            self._disk.sync(fd)
+        with open(open_file(self._path(segment), os.O_WRONLY | os.O_APPEND), "ab", buffering=0) as file:
+            self._disk.append(file.fileno(), sealed)
+            self._disk.sync(file.fileno())
         self._size = size + len(sealed)
         self.position = Position(segment, frame + 1, count + len(batch))
 
@@ -471,10 +474,10 @@ class SegmentWriter:
         if len(content.frames) > position.frame + 2:
             raise FolderAhead(f"the folder has changes of device {self._device} that this store does not know")
         self._size = content.ends[position.frame]
-        with closing_file(open_file(self._path(position.segment), os.O_RDWR)) as fd:
-            if os.fstat(fd).st_size > self._size:
-                self._disk.truncate(fd, self._size)
-            self._disk.sync(fd)
+        with open(open_file(self._path(position.segment), os.O_RDWR), "r+b", buffering=0) as file:
+            if os.fstat(file.fileno()).st_size > self._size:
+                self._disk.truncate(file.fileno(), self._size)
+            self._disk.sync(file.fileno())
         segment = segments.found.get(position.segment)
         is_open = segment and not segment.description.part and segment.generation == self._key.generation
         self._began = segment.description.began if segment and is_open else -math.inf

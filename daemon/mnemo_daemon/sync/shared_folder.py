@@ -9,7 +9,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from mnemo_daemon.sync.cipher import SyncError
@@ -100,15 +100,6 @@ def open_file(path: Path, flags: int) -> int:
         os.close(fd)
         raise UnsafeFile(f"{place(path)} is no regular file")
     return fd
-
-
-@contextlib.contextmanager
-def closing_file(fd: int) -> Iterator[int]:
-    """Close a file behind the block."""
-    try:
-        yield fd
-    finally:
-        os.close(fd)
 
 
 def replace_file(path: Path, pieces: Iterable[bytes], disk: Disk) -> None:

@@ -10,20 +10,18 @@ import platform
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from importlib import metadata
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
-from mnemo_core.ingest.mutations import move_to_trash
+from mnemo_client.protocol.maintenance import SyncDevice
+from mnemo_client.version import VERSION
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import BY_SYNC, SYNC
 from mnemo_daemon.sync import group_keys
-from mnemo_daemon.sync.change_merger import ChangeMerger
 from mnemo_daemon.sync.cipher import SyncError, is_installed
 from mnemo_daemon.sync.device_files import (
     DeviceAbout,
@@ -37,7 +35,6 @@ from mnemo_daemon.sync.device_files import (
     write_device_file,
 )
 from mnemo_daemon.sync.group_keys import GroupKey
-from mnemo_daemon.sync.outgoing_changes import OutgoingChanges, noting_erased, without_erased
 from mnemo_daemon.sync.segments import (
     START,
     DamagedSegment,
@@ -45,36 +42,26 @@ from mnemo_daemon.sync.segments import (
     FolderBehind,
     Position,
     SegmentWriter,
+    damage_of,
     end_of,
     newest_snapshot,
     read_entries,
 )
+from mnemo_daemon.sync.shared_changes import ChangeMerger, OutgoingChanges, noting_erased, without_erased
 from mnemo_daemon.sync.shared_folder import device_names, device_state
-from mnemo_daemon.table_walk import walk_table
 from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError
-from mnemo_store.records import (
-    PutMeta,
-)
+from mnemo_store.records import PutMeta
 from mnemo_store.replication.device_clock import DEVICES, OwnDevices, next_clock
-from mnemo_store.replication.shared_entry import (
-    KnownEntries,
-    SharedEntry,
-    decode_entry,
-    encode_entry,
-    portable_name,
-)
+from mnemo_store.replication.shared_entry import KnownEntries, SharedEntry, decode_entry, encode_entry, portable_name
 from mnemo_store.store import Commit, Store, WriteResult
-from mnemo_store.tables import MEMORIES, StoredMemory
 
-STATE_FILE, KEY_FILE, OUTBOX_FILE = "sync/state.json", "sync/key", "sync/outbox"
+STATE_FILE, KEY_FILE, OUTBOX_FILE, GROUP_FILE = "sync/state.json", "sync/key", "sync/outbox", "sync/group"
 APPENDED_TOGETHER = 2000  # entries, which a crash has appended again
-WAITING_CHANGES_MAX = 20_000  # transactions that are held for the folder; of more, the store is read
 READ_BYTES = 256 << 10  # of entries that are read before their place is written down
-MERGED_TOGETHER = 64  # entries whose writes wait for one commit
-USAGE_TOGETHER = 200  # memories whose usage is written in one transaction
+MERGED_TOGETHER = 512  # entries whose writes wait for one commit
 NO_CIPHER = "the package that encrypts is not installed: pip install 'mnemod[sync]', and start the daemon again"
 ERASED_KEPT_MAX = 1000  # memories whose erasure every device confirms; of older ones nothing is said
 SEGMENTS_MAX = 16  # of this device, of 4 MiB at most, before they are replaced by the state of the store
@@ -104,59 +91,33 @@ class SyncState(msgspec.Struct, frozen=True):
     to_clean: list[str] = msgspec.field(default_factory=list)
 
 
-class DeviceStatus(NamedTuple):
-    """A device that shares the memory, and how far it was read."""
-
-    device: str
-    read: int  # entries
-    problem: str = ""
-    waiting: str = ""
-    name: str = ""
-    is_removed: bool = False
-
-
 class SyncService:
     """The service. One exchange at a time; every method may run on any thread that may wait."""
 
     def __init__(
-        self,
-        store: Store,
-        disk: Disk,
-        erase: Callable[[Sequence[str], str], object],
-        now: Callable[[], float] = time.time,
+        self, store: Store, disk: Disk, erase: Callable[[Sequence[str], str], object],
         can_encrypt: Callable[[], bool] = is_installed,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """`erase`: erases memories (whole ids) with every trace, for an author."""
         self._can_encrypt = can_encrypt
         self.problem = ""  # why nothing can be exchanged at the moment
         self.exchanged_at = 0  # ms: of the last exchange without a problem
         self._store = store
         self._disk = disk
-        self._now = now
         self._lock = threading.Lock()
         self._outgoing = OutgoingChanges(store)
         self._merger = ChangeMerger(store, erase)
-        self._progress: dict[str, DeviceStatus] = {}
+        self._progress: dict[str, tuple[str, str]] = {}  # of each device the problem, and what is waited for
         self._listed: list[ListedDevice] = []  # the devices at the last exchange
         self._written: dict[type[DeviceFile], DeviceFile] = {}  # this device's files, as they were last written
-        self._state = self._load_state()
-        self._key = self._load_key()
+        self.state = self._load_state()
+        self.key: GroupKey | None = None
+        with contextlib.suppress(OSError, ValueError):
+            self.key = GroupKey.from_bytes((store.folder / KEY_FILE).read_bytes())
         self._writer: SegmentWriter | None = None
+        self._complaints: list[str] = []  # the devices that cannot read what this one wrote, and were heard
         self._stopping = threading.Event()
         self._looked_at: list[tuple[tuple[str, int, int], ...]] = []  # the files of the others when they were looked at
-
-    @property
-    def is_on(self) -> bool:
-        """True where the store is shared through a folder."""
-        return self._state is not None and self._key is not None
-
-    @property
-    def state(self) -> SyncState | None:
-        return self._state
-
-    @property
-    def key(self) -> GroupKey | None:
-        return self._key
 
     def stop(self) -> None:
         """End the exchange under way before its next step."""
@@ -164,12 +125,12 @@ class SyncService:
 
     def on_commit(self, commit: Commit) -> None:
         """Hold a transaction for the folder."""
-        if self._state is not None:
+        if self.state is not None:
             self._outgoing.hold(commit)
 
     def is_due(self) -> bool:
         """Return whether something here is not in the folder yet, or the folder has something that is not here."""
-        return self._state is not None and (self._store.seq > self._state.sent or self._has_news())
+        return self.state is not None and (self._store.seq > self.state.sent or self._has_news())
 
     # Begin and end
 
@@ -179,8 +140,8 @@ class SyncService:
         Raises SyncError, OSError, and a Refusal where the store is shared already.
         """
         with self._lock:
-            if self._state is not None:
-                raise Refusal(409, "conflict", f"the store is shared through {self._state.folder} already")
+            if self.state is not None:
+                raise Refusal(409, "conflict", f"the store is shared through {self.state.folder} already")
             if not self._can_encrypt():
                 raise Refusal(422, "refused", f"nothing was shared: {NO_CIPHER}")
             if is_new:
@@ -201,44 +162,49 @@ class SyncService:
             self._take_device(device)
             (self._store.folder / STATE_FILE).parent.mkdir(mode=0o700, exist_ok=True)
             self._write_file(KEY_FILE, key.to_bytes())
-            self._key, self._writer = key, None
-            self._save(SyncState(str(folder), name, device, self._store.seq, began=self._now(), former=former))
+            self.key, self._writer = key, None
+            self._save(SyncState(str(folder), name, device, self._store.seq, began=time.time(), former=former))
 
     def leave(self) -> None:
-        """Share no more. The store keeps everything; the folder keeps what this device shared."""
+        """Share no more. The store keeps everything; the folder keeps what this device shared, and that it left."""
         with self._lock:
-            self._state, self._key, self._writer = None, None, None
+            state, key = self.state, self.key
+            if state is not None and key is not None and Path(state.folder).is_dir():
+                about = DeviceAbout(state.name, VERSION, state.began, state.began, has_left=True)
+                try:
+                    write_device_file(Path(state.folder), key, state.device, about, disk=self._disk)
+                except (SyncError, OSError) as error:
+                    log.warning("the folder does not say that this device left: %s", error)
+            self.state, self.key, self._writer = None, None, None
             self._outgoing.clear()
-            for name in (STATE_FILE, KEY_FILE, OUTBOX_FILE):
+            for name in (STATE_FILE, KEY_FILE, OUTBOX_FILE, GROUP_FILE):
                 with contextlib.suppress(FileNotFoundError):
                     self._disk.unlink(self._store.folder / name)
 
     def pairing_code(self) -> str:
         """Return a code with which another device can join. Raises a Refusal where the store is not shared."""
-        self._require_state()
-        assert self._key is not None, "a shared store has its key"
-        return group_keys.pairing_code(self._key)
+        self.require_state()
+        assert self.key is not None, "a shared store has its key"
+        return group_keys.pairing_code(self.key)
 
     def remove_device(self, name: str, passphrase: str) -> str:
         """Read a device no more, and go on with another key; return its pairing code. Raises a Refusal, SyncError."""
         with self._lock:
-            state = self._require_state()
-            assert self._key is not None, "a shared store has its key"
-            found = [
-                each for each in self.devices() if name in (each.device, each.name) and each.device != state.device
-            ]
+            state = self.require_state()
+            assert self.key is not None, "a shared store has its key"
+            found = [each for each in self.devices() if name in (each.id, each.name) and not each.is_this]
             if len(found) != 1:
-                known = ", ".join(f"{each.name or 'no name'} ({each.device})" for each in self.devices())
+                known = ", ".join(f"{each.name or 'no name'} ({each.id})" for each in self.devices())
                 raise Refusal(
                     404, "not_found", f"no one other device is called {name!r}; there are: {known}", field="device"
                 )
-            key = group_keys.replace_key(Path(state.folder), self._key, passphrase, disk=self._disk)
+            key = group_keys.replace_key(Path(state.folder), self.key, passphrase, disk=self._disk)
             self._write_file(KEY_FILE, key.to_bytes())
-            self._key, self._writer = key, None
-            removed = sorted({*state.removed, found[0].device})
+            self.key, self._writer = key, None
+            removed = sorted({*state.removed, found[0].id})
             # What the removed device shared is read from nobody else: the next exchange shares the whole store.
             self._save(msgspec.structs.replace(state, removed=removed, has_shared=False))
-            removals = RemovedDevices(self._removals(removed))
+            removals = RemovedDevices(dict.fromkeys(removed, time.time()))
             write_device_file(Path(state.folder), key, state.device, removals, disk=self._disk)
             self._written.clear()
             return group_keys.pairing_code(key)
@@ -246,28 +212,24 @@ class SyncService:
     def renew_key(self, code: str) -> None:
         """Go on with the key that a pairing code carries. Raises SyncError."""
         with self._lock:
-            state = self._require_state()
+            state = self.require_state()
             key = group_keys.open_with_code(Path(state.folder), code)
             self._write_file(KEY_FILE, key.to_bytes())
-            self._key, self._writer = key, None
+            self.key, self._writer = key, None
             self._save(msgspec.structs.replace(state, has_shared=False))
             self._written.clear()
 
-    def require_shared(self) -> None:
-        """Raise a Refusal where the store is not shared."""
-        self._require_state()
-
     def unsent(self) -> int:
         """The number of changes that are not in the folder yet."""
-        return 0 if self._state is None else max(0, self._store.seq - self._state.sent)
+        return 0 if self.state is None else max(0, self._store.seq - self.state.sent)
 
     def runs_cycles(self) -> bool:
         """Return whether this device is the one that consolidates: one that shares the memory does at a time."""
-        state = self._state
+        state = self.state
         if state is None:
             return True
-        claims = [each.lease for each in self._listed if each.lease is not None]
-        return lease_holder(claims, state.removed, self._now()) == state.device
+        claims = [each.lease for each in self._listed if each.lease is not None and each.is_waited_for]
+        return lease_holder(claims, state.removed, time.time()) == state.device
 
     def close(self) -> None:
         """Share what is left, and end."""
@@ -280,28 +242,25 @@ class SyncService:
 
     # The exchange
 
-    def run_slice(self) -> bool:
-        """Exchange everything; return False, since nothing is left."""
-        self.exchange()
-        return False
-
     def exchange(self) -> None:
         """Merge what other devices have shared, and share what was changed here.
 
         Raises SyncError, OSError, StoreError; why it failed is the problem until the next exchange.
         """
         with self._lock:
-            if self._state is None or self._key is None:
+            if self.state is None or self.key is None:
                 return
-            folder = Path(self._state.folder)
-            if not (folder / "group.json").exists():
-                self.problem = f"{folder} is not there, or is no folder that devices share"
-                return
+            folder = Path(self.state.folder)
             if not self._can_encrypt():
                 self.problem = NO_CIPHER
                 return
             try:
-                self._exchange(folder, self._key)
+                if self.state.device in device_names(folder):  # and not in an empty folder in its place
+                    group_keys.restore_copy(folder, self._store.folder / GROUP_FILE, self._disk)
+                if not (folder / "group.json").exists():
+                    self.problem = f"{folder} is not there, or is no folder that devices share"
+                    return
+                self._exchange(folder, self.key)
             except group_keys.ReplacedKey as error:
                 self.problem = f"{error}: mnemo sync rejoin --code …, with the code of another device"
             except (SyncError, OSError) as error:
@@ -310,12 +269,16 @@ class SyncService:
                 raise
 
     def _exchange(self, folder: Path, key: GroupKey) -> None:
-        self.problem = group_keys.check_key(folder, key) or self._clock_problem()
+        self.problem = group_keys.check_key(folder, key)
+        if not self.problem:
+            group_keys.keep_copy(folder, self._store.folder / GROUP_FILE, self._disk)
+            self.problem = self._clock_problem()
         writer = self._open_writer(folder, key)
         self._list(folder, key)
         self._trash_passages_read_here()
         self._pull(folder, key)
         if not self._stopping.is_set():
+            self._hear_complaints(folder, key)
             try:
                 self._push(folder, key, writer)
             except (FolderBehind, DamagedSegment) as error:
@@ -325,6 +288,15 @@ class SyncService:
             self._list(folder, key)
         if not self.problem:
             self.exchanged_at = self._store.now()
+
+    def _hear_complaints(self, folder: Path, key: GroupKey) -> None:
+        """Has the whole store shared again if another device cannot read this one's files, and they are damaged."""
+        device = self.require_state().device
+        complaints = [each.device for each in self._listed
+                      if each.is_waited_for and each.seen is not None and device in each.seen.damaged]  # fmt: skip
+        is_new, self._complaints = not set(complaints) <= set(self._complaints), complaints
+        if is_new and (damage := damage_of(folder, key, device)):
+            self._share_again(DamagedSegment(damage))
 
     def _clock_problem(self) -> str:
         """A sentence where the other devices take nothing of this one, since its clock was far ahead once."""
@@ -338,22 +310,20 @@ class SyncService:
     def _share_again(self, error: SyncError) -> None:
         """Has the whole store shared by the next push, since the folder has not all that this device wrote."""
         log.warning("the whole store is shared again: %s", error)
-        self._save(msgspec.structs.replace(self._require_state(), has_shared=False))
+        self._save(msgspec.structs.replace(self.require_state(), has_shared=False))
 
-    def devices(self) -> list[DeviceStatus]:
+    def devices(self) -> list[SyncDevice]:
         """Every device of the folder, and how far it was read at the last exchange."""
-        state = self._require_state()
-        found = []
+        state = self.require_state()
+        found: list[SyncDevice] = []
         for each in self._listed:
-            progress = self._progress.get(each.device, DeviceStatus(each.device, 0))
-            found.append(
-                progress._replace(
-                    read=state.read.get(each.device, START).count,
-                    name=each.about.name if each.about else "",
-                    is_removed=each.is_removed,
-                    problem=progress.problem or each.problem,
-                )
-            )
+            problem, waiting = self._progress.get(each.device, ("", ""))
+            waiting = "it has left" if each.about and each.about.has_left else waiting
+            found.append(SyncDevice(
+                id=each.device, name=each.about.name if each.about else "", is_this=each.device == state.device,
+                removed=each.is_removed, read=state.read.get(each.device, START).count,
+                problem=problem or each.problem or None, waiting=waiting or None,
+            ))  # fmt: skip
         return found
 
     def names(self) -> dict[str, str]:
@@ -363,10 +333,10 @@ class SyncService:
     def erasures(self) -> dict[str, dict[str, bool]]:
         """For each memory that was erased while the store is shared, the latest last: whether each device that is not
         removed has carried that out."""
-        state = self._require_state()
+        state = self.require_state()
         done = {
             each.device: set(each.seen.erasures) if each.seen else set[str]()
-            for each in self._listed if not each.is_removed
+            for each in self._listed if each.is_waited_for
         }  # fmt: skip
         done[state.device] = set(state.erased) - set(state.to_clean)
         known = dict.fromkeys(chain(chain.from_iterable(sorted(some) for some in done.values()), state.erased))
@@ -374,7 +344,7 @@ class SyncService:
 
     def _has_news(self) -> bool:
         """Return whether a file of another device has changed since this was asked last."""
-        state = self._state
+        state = self.state
         if state is None:
             return False
         folder = Path(state.folder)
@@ -391,10 +361,10 @@ class SyncService:
         since its numbers were given already, and reads what it wrote before as another device's. Where the folder has
         less, or it is damaged, the whole store is shared again.
         """
-        state = self._require_state()
+        state = self.require_state()
         if self._writer is not None:
             return self._writer
-        writer = SegmentWriter(folder, key, state.device, state.position, clock=self._now, disk=self._disk)
+        writer = SegmentWriter(folder, key, state.device, state.position, disk=self._disk)
         outbox = self._store.folder / OUTBOX_FILE
         try:
             if state.has_shared:
@@ -416,7 +386,7 @@ class SyncService:
             read = state.read | {former: state.position}
             fields = {"device": device, "position": START, "read": read, "has_shared": False, "former": former}
             self._save(msgspec.structs.replace(state, **fields))
-            writer = SegmentWriter(folder, key, device, START, clock=self._now, disk=self._disk)
+            writer = SegmentWriter(folder, key, device, START, disk=self._disk)
         except (FolderBehind, DamagedSegment) as error:
             self._share_again(error)
         self._writer = writer
@@ -432,12 +402,12 @@ class SyncService:
                 has_moved = self._pull_device(folder, key, device) or has_moved
 
     def _is_read(self, device: str) -> bool:
-        state = self._require_state()
+        state = self.require_state()
         return device != state.device and device not in state.removed
 
     def _list(self, folder: Path, key: GroupKey) -> None:
         """Reads which devices there are, and which were removed by another."""
-        state = self._require_state()
+        state = self.require_state()
         self._listed = list_devices(folder, key, removed=state.removed)
         removed = sorted({*state.removed, *(each.device for each in self._listed if each.is_removed)})
         if removed != state.removed:
@@ -445,13 +415,14 @@ class SyncService:
 
     def _report(self, folder: Path, key: GroupKey) -> None:
         """Writes what the other devices are to know of this one, where it has changed."""
-        state, now = self._require_state(), self._now()
+        state, now = self.require_state(), time.time()
         erased = [each for each in state.erased if each not in state.to_clean]
+        damaged = sorted(device for device, (problem, _) in self._progress.items() if problem and self._is_read(device))
         files: list[DeviceFile] = [
-            DeviceAbout(state.name, _version(), state.began, state.began),
-            DeviceProgress(state.read | {state.device: state.position}, erased),
+            DeviceAbout(state.name, VERSION, state.began, state.began),
+            DeviceProgress(state.read | {state.device: state.position}, erased, damaged),
         ]
-        claims = [each.lease for each in self._listed if each.lease is not None]
+        claims = [each.lease for each in self._listed if each.lease is not None and each.is_waited_for]
         holder = lease_holder(claims, state.removed, now)
         own = next((each for each in claims if each.device == state.device), None)
         is_holder = holder == state.device and own is not None
@@ -465,15 +436,12 @@ class SyncService:
     def _trash_passages_read_here(self) -> None:
         """Moves the passages of another device to the trash whose folder is watched here since: this device reads it
         itself."""
-        state = self._require_state()
+        state = self.require_state()
         with self._store.snapshot() as snapshot:
             folders = sorted({portable_name(root.path) for root in snapshot.roots()})
         new = set(folders) - set(state.folders)
         if new:
-            for passages in walk_table(self._store, MEMORIES, partial(_passages_of, new)):
-                for some in batched(passages, USAGE_TOGETHER):
-                    decide = partial(_decide_trash, ids=tuple(some))
-                    self._store.transact(decide, by=BY_SYNC.name, background=True).result()
+            self._merger.trash_passages(new)
         if folders != state.folders:
             self._save(msgspec.structs.replace(state, folders=folders))
 
@@ -482,10 +450,10 @@ class SyncService:
         were any."""
         has_moved, limit = False, READ_BYTES
         while not self._stopping.is_set():
-            state = self._require_state()
+            state = self.require_state()
             position = state.read.get(device, START)
             found = read_entries(folder, key, device, position, limit)
-            self._progress[device] = DeviceStatus(device, position.count, found.problem, found.waiting)
+            self._progress[device] = found.problem, found.waiting
             if found.went_back:  # all of it is read again, which changes nothing that is known
                 self._save(msgspec.structs.replace(state, read=state.read | {device: START}))
                 return has_moved
@@ -494,12 +462,12 @@ class SyncService:
             is_blocked, problem = self._merge_all(device, found.entries)
             if problem or (is_blocked and limit == 1):
                 waiting = "" if problem else "it builds on changes of another device that have not arrived"
-                self._progress[device] = DeviceStatus(device, position.count, problem or found.problem, waiting)
+                self._progress[device] = problem or found.problem, waiting
                 return has_moved
             if is_blocked:
                 limit = 1  # frame by frame up to the one that has to wait
                 continue
-            state = self._require_state()  # merging may have noted an erasure
+            state = self.require_state()  # merging may have noted an erasure
             self._save(msgspec.structs.replace(state, read=state.read | {device: found.position}))
             has_moved = True
         return has_moved
@@ -517,9 +485,9 @@ class SyncService:
                     problem = f"an entry cannot be read: {error}; is this version of mnemod older than the one there?"
                     break
                 if isinstance(entry, KnownEntries):
-                    blocked = any(
-                        self._count(each) < count for each, count in entry.counts.items() if self._is_read(each)
-                    )
+                    read = self.require_state().read
+                    blocked = any(read.get(each, START).count < count
+                                  for each, count in entry.counts.items() if self._is_read(each))  # fmt: skip
                 elif entry.clock > self._store.now() + CLOCK_AHEAD_MAX_MS:
                     problem = f"a change of device {device} claims to be from the future: is its clock right?"
                 else:
@@ -532,12 +500,9 @@ class SyncService:
                 return blocked, problem
         return False, ""
 
-    def _count(self, device: str) -> int:
-        return self._require_state().read.get(device, START).count
-
     def _push(self, folder: Path, key: GroupKey, writer: SegmentWriter) -> None:
         """Shares what was changed here and is not in the folder yet."""
-        state = self._require_state()
+        state = self.require_state()
         if not state.has_shared:
             self._share_whole(folder, key, writer)
         elif self._store.seq > state.sent:
@@ -547,14 +512,18 @@ class SyncService:
             first = next(entries, None)
             if first is not None:
                 known = KnownEntries(counts={device: position.count for device, position in state.read.items()})
-                self._append(writer, _encoded(known, first, entries), sent, erased)
-            self._save(msgspec.structs.replace(self._require_state(), sent=sent))
-        self._clean(writer)
+                shared: Iterator[SharedEntry | KnownEntries] = chain((known, first), entries)
+                self._append(writer, map(encode_entry, shared), sent, erased)
+            self._save(msgspec.structs.replace(self.require_state(), sent=sent))
+        state = self.require_state()
+        if state.to_clean:  # rewrite this device's segments without what was erased
+            writer.rewrite(partial(without_erased, state.to_clean))
+            self._save(msgspec.structs.replace(state, to_clean=[]))
         self._compact(folder, key)
 
     def _share_whole(self, folder: Path, key: GroupKey, writer: SegmentWriter) -> None:
         """Replaces all that this device has shared by the state of the store."""
-        state = self._require_state()
+        state = self.require_state()
         sent = self._outgoing.share_usage(state.device, 0)
         self._outgoing.clear(sent)
         erased: list[str] = []
@@ -564,9 +533,10 @@ class SyncService:
         removed = state.removed
         if state.former:  # all of it is in what was shared now
             removed = sorted({*state.removed, state.former})
-            write_device_file(folder, key, state.device, RemovedDevices(self._removals(removed)), disk=self._disk)
+            removals = RemovedDevices(dict.fromkeys(removed, time.time()))
+            write_device_file(folder, key, state.device, removals, disk=self._disk)
         self._disk.unlink(self._store.folder / OUTBOX_FILE)
-        state = self._require_state()
+        state = self.require_state()
         erased = [*(each for each in erased if each not in set(state.erased)), *state.erased][-ERASED_KEPT_MAX:]
         self._save(
             msgspec.structs.replace(
@@ -587,34 +557,24 @@ class SyncService:
                 erased.clear()
             self._write_file(OUTBOX_FILE, b"\n".join([b"0" if following else b"%d" % sent, *some]))
             position = writer.append(some)
-            self._save(msgspec.structs.replace(self._require_state(), position=position))
+            self._save(msgspec.structs.replace(self.require_state(), position=position))
             some = following
         self._disk.unlink(self._store.folder / OUTBOX_FILE)
 
-    def _removals(self, devices: Sequence[str]) -> dict[str, float]:
-        return {device: self._now() for device in devices}
-
     def _note_erased(self, ids: Sequence[str]) -> None:
         """Notes that memories were erased here, whose texts this device may have shared before."""
-        state = self._require_state()
+        state = self.require_state()
         erased = list(dict.fromkeys((*state.erased, *ids)))[-ERASED_KEPT_MAX:]
         to_clean = list(dict.fromkeys((*state.to_clean, *ids)))
         self._save(msgspec.structs.replace(state, erased=erased, to_clean=to_clean))
 
-    def _clean(self, writer: SegmentWriter) -> None:
-        """Rewrites this device's segments without what was erased."""
-        state = self._require_state()
-        if state.to_clean:
-            writer.rewrite(partial(without_erased, state.to_clean))
-            self._save(msgspec.structs.replace(state, to_clean=[]))
-
     def _compact(self, folder: Path, key: GroupKey) -> None:
         """Has this device's segments replaced by the state of the store at the next exchange, once they are many and
         every other device has read them."""
-        state = self._require_state()
+        state = self.require_state()
         if state.position.segment - newest_snapshot(folder, key, state.device) < SEGMENTS_MAX:
             return
-        others = [each.seen for each in self._listed if each.device != state.device and not each.is_removed]
+        others = [each.seen for each in self._listed if each.device != state.device and each.is_waited_for]
         read = (seen.positions.get(state.device, START).count if seen is not None else 0 for seen in others)
         if all(count >= state.position.count for count in read):
             self._save(msgspec.structs.replace(state, has_shared=False))
@@ -629,16 +589,16 @@ class SyncService:
 
         self._store.transact(decide, by=BY_SYNC.name).result()
 
-    def _require_state(self) -> SyncState:
-        if self._state is None:
+    def require_state(self) -> SyncState:
+        if self.state is None:
             raise Refusal(
                 409, "conflict", "this store is not shared: `mnemo sync init FOLDER` or `join FOLDER` begins it"
             )
-        return self._state
+        return self.state
 
     def _save(self, state: SyncState) -> None:
         self._write_file(STATE_FILE, msgspec.json.encode(state))
-        self._state = state
+        self.state = state
 
     def _write_file(self, name: str, data: bytes) -> None:
         self._disk.replace_file(self._store.folder / name, [data])
@@ -651,32 +611,3 @@ class SyncService:
         except (OSError, ValueError) as error:
             self.problem = f"{STATE_FILE} in the data folder cannot be read: {error}; `mnemo sync join` begins again"
             return None
-
-    def _load_key(self) -> GroupKey | None:
-        with contextlib.suppress(OSError, ValueError):
-            return GroupKey.from_bytes((self._store.folder / KEY_FILE).read_bytes())
-        return None
-
-
-def _passages_of(folders: Collection[str], _: Snapshot, rows: Sequence[StoredMemory]) -> list[str]:
-    """The passages that another device reads in these folders."""
-    return [
-        row.memory.id for row in rows
-        if row.memory.note is not None and row.memory.note.folder in folders and row.memory.state != "trashed"
-    ]  # fmt: skip
-
-
-def _decide_trash(snapshot: Snapshot, ids: Sequence[str]) -> WriteResult[None]:
-    found = [memory for memory in map(snapshot.memory, ids) if memory is not None and memory.state != "trashed"]
-    changes = [change for memory in found for change in move_to_trash(memory, "its folder is read here", snapshot.now)]
-    return WriteResult(changes, None, SYNC)
-
-
-def _version() -> str:
-    return metadata.version("mnemod")
-
-
-def _encoded(known: KnownEntries, first: SharedEntry, rest: Iterator[SharedEntry]) -> Iterator[bytes]:
-    yield encode_entry(known)
-    yield encode_entry(first)
-    yield from map(encode_entry, rest)

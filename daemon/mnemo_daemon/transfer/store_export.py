@@ -43,12 +43,9 @@ class VectorSpace(NamedTuple):
 
 
 def export_lines(
-    store: Store,
-    *,
-    keep: Callable[[Memory], bool] | None = None,
-    history: bool = True,
+    store: Store, *, keep: Callable[[Memory], bool] | None = None, history: bool = True,
     space: VectorSpace | None = None,
-) -> Iterator[bytes]:
+) -> Iterator[bytes]:  # fmt: skip
     """The lines of an export, newlines included: of all memories, or of those to keep; with the vectors of a space."""
     vectors = _vectors(store, keep, space) if space is not None else iter(())
     return dump.write(store.snapshot, keep=keep, history=history, vectors=vectors)
@@ -97,7 +94,8 @@ class MarkdownExport:
         folder, seq, topics = Path(self._export_dir()).expanduser(), self._store.seq, topics_page(found)
         if not folder.is_absolute():
             raise NotADirectoryError(f"`notes.export_dir` must be an absolute path, not {str(folder)!r}")
-        if self._written == (folder, seq, topics) and self._are_there(folder):
+        are_there = all((folder / name).exists() for name in (CORE_FILE, TOPICS_FILE))
+        if are_there and self._written == (folder, seq, topics):
             return False
         folder.mkdir(parents=True, exist_ok=True)
         for name, page in ((CORE_FILE, self._core_page()), (TOPICS_FILE, topics)):
@@ -117,9 +115,6 @@ class MarkdownExport:
                     self._disk.unlink(folder / name)
             except OSError as failed:  # the folder may be out of reach, and is the person's own
                 log.warning("%s may say what was erased, and could not be removed: %s", folder / name, failed)
-
-    def _are_there(self, folder: Path) -> bool:
-        return all((folder / name).exists() for name in (CORE_FILE, TOPICS_FILE))
 
     def _core_page(self) -> str:
         columns = self._views.attributes

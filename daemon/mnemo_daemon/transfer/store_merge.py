@@ -5,7 +5,9 @@ anything is changed. The second finds the memories that will not be imported, so
 replaced. The third writes.
 """
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import msgspec
@@ -29,7 +31,7 @@ from mnemo_daemon.transfer.tool_import import (
     write_slice,
 )
 from mnemo_store.backend import Snapshot
-from mnemo_store.codec import digest_key, id_key
+from mnemo_store.codec import decode_vectors, digest_key, id_key
 from mnemo_store.database.table_access import TableRow
 from mnemo_store.errors import StoreError, StoreNotEmpty
 from mnemo_store.journal import dump
@@ -74,19 +76,13 @@ class _StreamSummary(NamedTuple):
 
 
 class StoreMerge:
-    """The import of one stream.
-
-    `renew` is called after the store has taken over a whole stream, and returns once everybody knows.
-    """
+    """The import of one stream. `renew` is called after the store has taken over a whole stream, and returns once
+    everybody knows."""
 
     def __init__(
-        self,
-        store: Store,
-        wanted: ImportRequest,
-        progress: ImportState,
-        space: VectorSpace | None,
+        self, store: Store, wanted: ImportRequest, progress: ImportState, space: VectorSpace | None,
         renew: Callable[[], None],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._store = store
         self._request = wanted
         self._progress = progress
@@ -145,7 +141,7 @@ class StoreMerge:
         """True if the stream may be the whole of the store. What was forgotten here must stay so."""
         with self._store.snapshot() as snapshot:
             forgot = not self._request.allow_forgotten and bool(snapshot.forgotten_after(limit=1))
-            return not (snapshot.count() or snapshot.notes(limit=1) or snapshot.roots() or forgot)
+            return compaction.is_empty(snapshot) and not snapshot.roots() and not forgot
 
     def _replace_whole_store(self, spooled: BinaryIO, start: int) -> bool:
         """Replace the empty store by the stream. False where it is no longer empty."""
@@ -161,13 +157,11 @@ class StoreMerge:
                 spooled.seek(start)
                 vectors = (row for row in self._rows(spooled) if isinstance(row, VectorsRow))
                 for rows in slices(vectors, lambda row: None):
-                    self._put_rows([TableRow(bytes.fromhex(row.key), row.data) for row in rows])
+                    kept = [TableRow(bytes.fromhex(row.key), row.data) for row in rows]
+                    self._store.run_exclusively(partial(compaction.put_vectors, rows=kept)).result()
             self._renew()
         self._answer.whole, self._answer.stored = True, self._found.memories
         return True
-
-    def _put_rows(self, rows: Sequence[TableRow]) -> None:
-        self._store.run_exclusively(lambda supervisor: compaction.put_vectors(supervisor, rows)).result()
 
     # Into one that has memories
 
@@ -297,11 +291,12 @@ class StoreMerge:
         found: list[TextVectors] = []
         for row in rows:
             digest = self._texts.get(bytes.fromhex(row.key))
-            if digest is None or self._space is None or len(row.data) % (2 * self._space.dimensions):
+            if digest is None or self._space is None:
                 continue
-            vectors = np.frombuffer(row.data, dtype="<f2").reshape(-1, self._space.dimensions)
-            if np.isfinite(vectors).all():
-                found.append(TextVectors(self._space.name, digest, vectors))
+            with contextlib.suppress(ValueError):  # of another width
+                vectors = decode_vectors(row.data, self._space.dimensions)
+                if np.isfinite(vectors).all():
+                    found.append(TextVectors(self._space.name, digest, vectors))
         self._store.put_vectors(found).result()
         if len(found) < len(rows):
             count_name(self._answer.not_kept, "vectors", len(rows) - len(found))

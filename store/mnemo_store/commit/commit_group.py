@@ -1,4 +1,4 @@
-"""Commit groups: many writes, one commit. SPEC 3.2, 3.3.
+"""Commit groups: many writes, one commit. SPEC 3.2, 3.3, 3.5.
 
 A group goes through five phases, in this order. Whatever fails, every write is answered.
 
@@ -19,6 +19,7 @@ A group goes through five phases, in this order. Whatever fails, every write is 
     5 acknowledge the writes are answered
 """
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -26,17 +27,93 @@ from typing import Any, NamedTuple
 
 import lmdb
 
-from mnemo_store.backend import Snapshot, StateTransaction, StateWriter
+from mnemo_store.backend import Snapshot, StateTransaction, StateWriter, TouchedMemory
 from mnemo_store.codec import Position
-from mnemo_store.commit.commit_publisher import Commit, CommitPublisher
 from mnemo_store.commit.write_queue import Write, WriteQueue, WriteReceipt, WriteResult
 from mnemo_store.database.environment import CALLER_ERRORS, is_full
-from mnemo_store.errors import DiskFull, LockLoss, StoreError, UnknownOutcome, WriteFailure
+from mnemo_store.errors import DiskFull, LockLoss, StoreCorruption, StoreError, UnknownOutcome, WriteFailure
 from mnemo_store.journal.line_codec import JournalLine, SealedLine, seal_readable
-from mnemo_store.records import is_long_term
-from mnemo_store.recovery.folder_lock import FolderLock
+from mnemo_store.records import Change, ChangeEntry, is_long_term
+from mnemo_store.recovery.store_folder import FolderLock
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.replication.device_clock import DEVICES, next_clock, stamped_changes
+
+log = logging.getLogger("mnemo.store")
+
+
+class Commit(NamedTuple):
+    """A committed transaction as the indexes see it."""
+
+    seq: int
+    at: int  # ms
+    touched: tuple[TouchedMemory, ...]
+    changes: tuple[Change, ...] | None = None  # None: not known, of a transaction that a recovery found
+
+
+class CommitPublisher:
+    """Calls the listeners on the writer thread: in order, and with every transaction once."""
+
+    def __init__(self, supervisor: StateSupervisor, now: Callable[[], int]) -> None:
+        self.commit_listeners: list[Callable[[Commit], None]] = []
+        self.reset_listeners: list[Callable[[], None]] = []
+        self._supervisor = supervisor
+        self._now = now
+        self._published_seq = 0
+        self._published_resets = 0
+
+    def start(self) -> None:
+        """Begins after the changes that the supervisor has recovered: listeners read those themselves."""
+        self._published_seq = self._supervisor.active_state().end[0]
+        self._published_resets = self._supervisor.row_id_resets
+
+    def publish(self, commit: Commit) -> None:
+        for listener in self.commit_listeners:
+            listener(commit)
+
+    def mark_published(self) -> None:
+        """Notes that the listeners know every transaction there is."""
+        if (backend := self._supervisor.backend) is not None:
+            self._published_seq = backend.end[0]
+
+    def publish_missed(self) -> None:
+        """Publishes that row ids were reset, and the transactions that were answered with an unknown outcome and turned
+        out to be there after a recovery."""
+        supervisor = self._supervisor
+        if self._published_resets != supervisor.row_id_resets and supervisor.failure is None:
+            self._published_resets = supervisor.row_id_resets
+            self._publish_reset()
+        while (backend := supervisor.backend) is not None and self._published_seq < backend.end[0]:
+            try:
+                with backend.snapshot(self._now()) as snapshot:
+                    missed = [_commit_of(snapshot, seq, entry) for seq, entry in snapshot.entries(self._published_seq)]
+            except (lmdb.Error, StoreError, ValueError) as error:
+                log.warning("commits cannot be published, all indexes are rebuilt: %s", error)
+                if isinstance(error, lmdb.Error):
+                    supervisor.recover(error)
+                missed = []
+            if not missed:
+                self._publish_reset()
+            for commit in missed:
+                self.publish(commit)
+                self._published_seq = commit.seq
+
+    def _publish_reset(self) -> None:
+        for listener in self.reset_listeners:
+            listener()
+        self.mark_published()  # who rebuilds an index reads everything
+
+
+def _commit_of(snapshot: Snapshot, seq: int, entry: ChangeEntry) -> Commit:
+    """The commit of an entry, with its memories as they are now. Raises StoreCorruption where one of them is gone, row
+    id and all."""
+    touched = []
+    for memory_id in dict.fromkeys((*entry.ids, *entry.used)):
+        number = snapshot.number(memory_id)
+        if number is None:
+            raise StoreCorruption(f"memory {memory_id} is gone")
+        touched.append(TouchedMemory(number, snapshot.memory(memory_id), snapshot.usage(memory_id)))
+    return Commit(seq, entry.at, tuple(touched))
+
 
 GROUP_BYTES_MAX = 256 << 10  # of journal lines; a group ends there, [SPEC 3.5]
 GROUP_SECONDS_MAX = 0.005  # or after this time, or at the supervisor's number of writes
@@ -124,7 +201,18 @@ class CommitGroup:
                 self._queue.fail_all(WriteFailure(f"the store is out of order: {supervisor.failure}"))
                 return None
             try:
-                self._attempt()
+                # Takes a group through its phases. Raises _BackendFailure where it can be tried again.
+                try:
+                    transaction = self._supervisor.active_state().begin()
+                except lmdb.Error as error:
+                    raise _BackendFailure(error) from error
+                decisions = self._decide(transaction)
+                if decisions.is_empty:  # nobody changed anything, so no failure of the disk is theirs
+                    transaction.abort()
+                    decisions.answer()
+                elif self._journal(transaction, decisions) and self._commit(transaction, decisions):
+                    self._publish_and_acknowledge(decisions)
+                    self._supervisor.journal.rotate_full()
             except _BackendFailure as failed:
                 attempts += 1
                 failure = write_failure(failed.cause)
@@ -134,20 +222,6 @@ class CommitGroup:
                 if not self._unanswered:
                     return None
         return failure
-
-    def _attempt(self) -> None:
-        """Takes a group through its phases. Raises _BackendFailure where it can be tried again."""
-        try:
-            transaction = self._supervisor.active_state().begin()
-        except lmdb.Error as error:
-            raise _BackendFailure(error) from error
-        decisions = self._decide(transaction)
-        if decisions.is_empty:  # nobody changed anything, so no failure of the disk is theirs
-            transaction.abort()
-            decisions.answer()
-        elif self._journal(transaction, decisions) and self._commit(transaction, decisions):
-            self._publish_and_acknowledge(decisions)
-            self._supervisor.journal.rotate_full()
 
     # Phase 1: decide
 

@@ -11,11 +11,10 @@ import lmdb
 
 from mnemo_store.backend import Snapshot, StateBackend, StateTransaction, StateWriter
 from mnemo_store.codec import NO_CHANGES, Position
-from mnemo_store.database.table_access import Handles, TableSnapshot, TableWriter, open_tables
+from mnemo_store.database.table_access import TABLES_MAX, Handles, TableSnapshot, TableWriter, open_tables
 from mnemo_store.disk import Disk
 from mnemo_store.errors import NewerFormat
 from mnemo_store.records import FORMAT
-from mnemo_store.tables import TABLE_NAMES
 
 MAP_BYTES = 64 << 30  # sparse, so it costs address space only
 MAP_BYTES_MAX = 1 << 44
@@ -45,7 +44,7 @@ class Database(StateBackend):
         than `supported`."""
         folder.mkdir(mode=0o700, exist_ok=True)
         env = disk.open_database(
-            folder, map_size=map_bytes, max_dbs=len(TABLE_NAMES), max_readers=READERS_MAX, mode=0o600, lib_version=0,
+            folder, map_size=map_bytes, max_dbs=TABLES_MAX, max_readers=READERS_MAX, mode=0o600, lib_version=0,
             max_spare_txns=4,
         )  # fmt: skip
         try:

@@ -1,7 +1,7 @@
 """Migrations from older formats to this one, and the copy of the store that is made before. store/docs/format.md.
 
-A new table is created when the database is opened, and a new field has a default: neither needs code here. Lines of the
-journal stay as they were written: every version reads all older formats.
+A new table is created when the database is opened, and a new field has a default: neither needs a step here. Lines of
+the journal stay as they were written: every version reads all older formats.
 """
 
 import shutil
@@ -11,14 +11,15 @@ from pathlib import Path
 from mnemo_store.database.table_access import TableWriter
 from mnemo_store.disk import Disk, is_disk_full
 from mnemo_store.errors import DiskFull
+from mnemo_store.records import FORMAT
 
 BACKUPS_FOLDER = "backups"
 
 # Changes the rows of a database to what a replay of the journal, whose lines stay, gives in the next format.
 Migration = Callable[[TableWriter], object]
-MIGRATIONS: tuple[Migration, ...] = (
-    lambda _: None,
-)  # from format 1 to 2, from 2 to 3, …; FORMAT is one more than there are
+STEPS: dict[int, Migration] = {}  # by the format that they lead to; to most formats nothing has to be changed
+# From format 1 to 2, from 2 to 3, …
+MIGRATIONS: tuple[Migration, ...] = tuple(STEPS.get(step, lambda _: None) for step in range(2, FORMAT + 1))
 
 
 def copy_before_migration(folder: Path, stored: int, wanted: int, disk: Disk, now: int) -> Path:

@@ -1,14 +1,31 @@
-"""Rows of the LMDB database: the access that `backend` rests on, and what checks and repairs read. docs/format.md."""
+"""Rows of the LMDB database: the access that `backend` rests on, and what checks and repairs read. docs/format.md.
 
+The keys of embeddings are hashes. Long values under keys that come in no order leave two fifths of LMDB's pages empty,
+so the values lie in a table of their own, in the order in which they came, and the table of embeddings has references
+to them. Only this module knows: it shows each row as its key and its value.
+"""
+
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import lmdb
 import msgspec
 
 from mnemo_store import codec
 from mnemo_store.backend import READ_SLICE, Snapshot, StateWriter, found_by
 from mnemo_store.codec import seq_of
-from mnemo_store.tables import INDEXES, MEMORIES, MULTI_VALUE_TABLES, TABLE_NAMES, StoredMemory
+from mnemo_store.tables import (
+    EMBEDDING_ROWS,
+    EMBEDDINGS,
+    INDEXES,
+    MEMORIES,
+    MULTI_VALUE_TABLES,
+    TABLE_NAMES,
+    StoredMemory,
+)
+
+TABLES_MAX = len(TABLE_NAMES) + 1
 
 Handles = Mapping[str, Any]  # of the named databases of LMDB, by table
 
@@ -21,13 +38,26 @@ class TableRow(NamedTuple):
 
 
 def open_tables(env: Any, *, create: bool = True) -> Handles:
-    """The handles of all tables. Raises lmdb.NotFoundError where one is missing and is not to be made."""
-    return {
+    """The handles of all tables. Raises lmdb.NotFoundError where one is missing and is not to be made; without
+    references nothing needs EMBEDDING_ROWS."""
+    handles = {
         name: env.open_db(
             name.encode(), create=create, dupsort=name in MULTI_VALUE_TABLES, dupfixed=name in MULTI_VALUE_TABLES
         )
         for name in TABLE_NAMES
     }
+    with contextlib.nullcontext() if create else contextlib.suppress(lmdb.NotFoundError):
+        handles[EMBEDDING_ROWS] = env.open_db(EMBEDDING_ROWS.encode(), create=create)
+    return handles
+
+
+_REFERENCE = b"\2"  # a reference begins with it, and has the key in EMBEDDING_ROWS behind it
+_NUMBER_BYTES = 4
+
+
+def _is_reference(value: bytes | None) -> bool:
+    """True for a reference. Before there were any, no value had 5 bytes, or it began with another one."""
+    return value is not None and len(value) == 1 + _NUMBER_BYTES and value.startswith(_REFERENCE)
 
 
 class TableSnapshot(Snapshot):
@@ -39,7 +69,13 @@ class TableSnapshot(Snapshot):
         self._tables = tables
 
     def _value(self, table: str, key: bytes) -> Any:
-        return self._txn.get(key, db=self._tables[table])
+        return self._shown(table, self._txn.get(key, db=self._tables[table]))
+
+    def _shown(self, table: str, value: Any) -> Any:
+        """The value that a row is shown with; empty, which is none, where a reference leads to nothing."""
+        if table != EMBEDDINGS or not _is_reference(value):
+            return value
+        return self._txn.get(value[1:], b"", db=self._tables[EMBEDDING_ROWS])
 
     def _values(self, table: str, key: bytes) -> list[bytes]:
         with self._txn.cursor(db=self._tables[table]) as cursor:
@@ -59,7 +95,7 @@ class TableSnapshot(Snapshot):
                 yield cursor.key(), cursor.value()
                 more = cursor.prev()
 
-    def _row_count(self, table: str) -> int:
+    def row_count(self, table: str) -> int:
         return int(self._txn.stat(self._tables[table])["entries"])
 
     def table_bytes(self) -> dict[str, int]:
@@ -69,10 +105,6 @@ class TableSnapshot(Snapshot):
         return {name: each["psize"] * sum(each[kind] for kind in pages) for name, each in stats.items()}
 
     # The rows as they are on the disk, for checks and repairs
-
-    def row_count(self, table: str) -> int:
-        """The number of rows of a table."""
-        return self._row_count(table)
 
     def row(self, table: str, key: bytes) -> bytes | None:
         value: bytes | None = self._value(table, key)
@@ -84,7 +116,7 @@ class TableSnapshot(Snapshot):
         with self._txn.cursor(db=self._tables[table]) as cursor:
             more = cursor.first() if after is None else _move_after(cursor, table, after)
             while more and len(found) < limit:
-                found.append(TableRow(cursor.key(), cursor.value()))
+                found.append(TableRow(cursor.key(), self._shown(table, cursor.value())))
                 more = cursor.next()
         return found
 
@@ -93,7 +125,7 @@ class TableSnapshot(Snapshot):
         with self._txn.cursor(db=self._tables[table]) as cursor:
             if table in MULTI_VALUE_TABLES:
                 return bool(cursor.set_key_dup(*row))
-            return bool(cursor.set_key(row.key) and cursor.value() == row.value)
+            return bool(cursor.set_key(row.key) and self._shown(table, cursor.value()) == row.value)
 
     def all_rows(self, table: str) -> Iterator[TableRow]:
         """Every row, in the order of the keys. The table may be written to meanwhile."""
@@ -112,14 +144,34 @@ class TableWriter(TableSnapshot, StateWriter):
     def _put(self, table: str, key: bytes, value: Any) -> None:
         # LMDB writes a shorter value over a long one of the same transaction in index, in pages to spare, and the
         # integrity check reports these as damage.
+        if table == EMBEDDINGS:
+            before = self._txn.get(key, db=self._tables[EMBEDDINGS])
+            if _is_reference(before):
+                table, key = EMBEDDING_ROWS, before[1:]
+            else:
+                value = self._append_embedding(value)
         handle = self._tables[table]
         if table not in INDEXES:  # all values of one of these have the same length
             before = self._txn.get(key, db=handle)
             if before is not None and len(before) > max(OVERFLOW_BYTES_MIN, len(value)):
                 self._txn.delete(key, db=handle)
+            # Their ids rise. Where a new one is put at the end by itself, LMDB halves pages, and a third stays empty.
+            if table == MEMORIES.name and before is None and self._txn.put(key, value, append=True, db=handle):
+                return
         self._txn.put(key, value, db=handle)
 
+    def _append_embedding(self, value: Any) -> bytes:
+        """Puts a value at the end of EMBEDDING_ROWS; the reference to it."""
+        handle = self._tables[EMBEDDING_ROWS]
+        with self._txn.cursor(db=handle) as cursor:
+            number = int.from_bytes(cursor.key(), "big") + 1 if cursor.last() else 0
+        key = number.to_bytes(_NUMBER_BYTES, "big")
+        self._txn.put(key, value, append=True, db=handle)
+        return _REFERENCE + key
+
     def _delete(self, table: str, key: bytes, value: bytes = b"") -> None:
+        if table == EMBEDDINGS and _is_reference(reference := self._txn.get(key, db=self._tables[table])):
+            self._txn.delete(reference[1:], db=self._tables[EMBEDDING_ROWS])
         self._txn.delete(key, value, db=self._tables[table])
 
     def _memory_value(self, stored: StoredMemory, index: int, hashed: bytes, named: bytes) -> bytes:
@@ -140,20 +192,21 @@ class TableWriter(TableSnapshot, StateWriter):
 
     def put_row(self, table: str, row: TableRow) -> None:
         """Puts a row as it is: for maintenance, which works on rows instead of records."""
-        self._txn.put(row.key, row.value, db=self._tables[table])
+        self._put(table, *row)
 
     def put_rows(self, table: str, rows: Iterable[tuple[bytes, bytes]]) -> None:
         """Puts rows as they are."""
         for key, value in rows:
-            self._txn.put(key, value, db=self._tables[table])
+            self._put(table, key, value)
 
     def append_rows(self, table: str, rows: Sequence[TableRow]) -> None:
         """Appends rows in the order of their keys, after all that are there."""
         for key, value in rows:
-            self._txn.put(key, value, append=True, db=self._tables[table])
+            kept = self._append_embedding(value) if table == EMBEDDINGS else value
+            self._txn.put(key, kept, append=True, db=self._tables[table])
 
     def delete_row(self, table: str, row: TableRow) -> None:
-        self._txn.delete(row.key, row.value if table in MULTI_VALUE_TABLES else b"", db=self._tables[table])
+        self._delete(table, row.key, row.value if table in MULTI_VALUE_TABLES else b"")
 
 
 def _move_after(cursor: Any, table: str, row: tuple[bytes, bytes]) -> bool:

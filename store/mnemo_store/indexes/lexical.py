@@ -125,10 +125,6 @@ class QueryPostings(NamedTuple):
     sums: NDArray[np.float64] | None = None  # score of every memory by slot; set by a search
 
 
-def _no_postings() -> _Postings:
-    return _Postings(np.empty(0, np.uint64), np.zeros(1, np.int64), np.empty(0, np.uint32))
-
-
 def _no_recent() -> defaultdict[int, "array[int]"]:
     return defaultdict(functools.partial(array, "I"))
 
@@ -152,7 +148,7 @@ class LexicalIndex:
         self._keys_kept: dict[str, tuple[tuple[int, ...], int]] = {}  # of short chunks
         self._writing = threading.RLock()  # held by put, drop and save from beginning to end
         self._lock = threading.Lock()  # held where the fields below change or are read together
-        self._base = _no_postings()
+        self._base = _Postings(np.empty(0, np.uint64), np.zeros(1, np.int64), np.empty(0, np.uint32))
         self._recent = _no_recent()
         self._numbers = np.empty(0, np.uint32)  # by slot, with room to grow
         self._lengths = np.empty(0, np.float32)  # by slot, in words; infinite: dead
@@ -308,7 +304,8 @@ class LexicalIndex:
     def numbers_with_marks(self, marks: Iterable[str], allowed: NDArray[np.bool_] | None = None) -> NDArray[np.uint32]:
         """The numbers of the memories that have any of these marks, ascending; `allowed` as in `search`."""
         found = self._find_postings(sorted(set(map(_mark_key, marks))))
-        numbers = np.unique(found.numbers[found.slots[np.isfinite(found.lengths)]])
+        rising = np.sort(found.numbers[found.slots[np.isfinite(found.lengths)]])
+        numbers: NDArray[np.uint32] = rising[np.diff(rising, prepend=-1) != 0]  # np.unique would load numpy.ma
         return numbers if allowed is None else numbers[_is_allowed(numbers, allowed)]
 
     def score_texts(self, query: str, texts: Sequence[LexicalFields]) -> NDArray[np.float32]:

@@ -1,9 +1,11 @@
 """Vector kernels: the arithmetic on rows of unit vectors under the vector index. SPEC 2.3, 7.2.
 
-Every comparison ends in `QueryVector.sims`, whose score for a row depends on the query and that row alone, not on the
-position of the row or on other rows. Candidates are found through 8-bit codes: each row knows the error of its code, so
-the rows that could still be among the best are known for certain, and a search that reads a quarter of the bytes of
-float32 is exact all the same. Comparing the codes of 10,000 rows takes 0.27 ms on an idle machine.
+A row is kept as a code of 8 bits for each component, and stands for the unit vector in the direction of its code, whose
+cosine with the vector it was made of is 0.9999 or more (MiniLM, 7,176 passages). Every comparison ends in
+`QueryVector.scores`, which is made of sums of whole numbers: the score of a row depends on the query and that row
+alone, not on the position of the row or on other rows. Candidates are found with the first of the query's three codes,
+whose error is known, so the rows that could still be among the best are known for certain. Comparing the codes of
+10,000 rows takes 0.27 ms on an idle machine.
 
 numkong is the library that usearch itself computes with; one thread, without the interpreter lock, 2 MB.
 """
@@ -25,8 +27,8 @@ Mask = NDArray[np.bool_]
 
 NORM_TOLERANCE = 0.01  # a unit vector's length may be off by this; f16 rounding alone gives 0.0003
 CODE_MAX = 127  # the largest 8-bit code, for the row's largest component
+FINER = 254.0  # what one code leaves of a component is at most half a step, and its own largest code stands for that
 ROUNDING = 1e-5  # above the sum of all float32 rounding in a comparison of two approximate scores
-LOW_HALF = 2048.0  # 2^11: scales the part of a component that f16 loses back into its range
 FETCH_GROWTH = 4  # factor by which more is fetched when too little came
 GATHERED_COST = 5  # a row that is gathered from among others costs as much as so many that are compared in place
 
@@ -48,25 +50,22 @@ class RowBlock(NamedTuple):
 
     serials: Integers  # (n,), rising
     numbers: Integers  # (n,)
-    vectors: Halves  # (n, d), unit
     codes: Codes  # (n, d)
-    scales: Floats  # (n,): vector ≈ code · scale
-    slacks: Floats  # (n,): a unit query's product with the vector and with code · scale differ by at most this
+    norms: Floats  # (n,): lengths of the codes; vector = code / norm
 
     def select(self, chosen: Any) -> "RowBlock":
         return RowBlock(*(column[chosen] for column in self))
 
 
 def no_rows(capacity: int, dimensions: int) -> RowBlock:
-    wide = (capacity, dimensions)
     return RowBlock(
-        np.zeros(capacity, np.uint32), np.zeros(capacity, np.uint32), np.zeros(wide, np.float16),
-        np.zeros(wide, np.int8), np.zeros(capacity, np.float32), np.zeros(capacity, np.float32),
+        np.zeros(capacity, np.uint32), np.zeros(capacity, np.uint32), np.zeros((capacity, dimensions), np.int8),
+        np.ones(capacity, np.float32),
     )  # fmt: skip
 
 
-def code_rows(vectors: NDArray[np.floating[Any]], owner: Callable[[int], str]) -> tuple[Halves, Codes, Floats, Floats]:
-    """(n, d) unit vectors in f16, their 8-bit codes, scales, and slacks as in RowBlock.
+def code_rows(vectors: NDArray[np.floating[Any]], owner: Callable[[int], str]) -> tuple[Codes, Floats]:
+    """Codes and norms, as in RowBlock, of (n, d) unit vectors. Those of `vectors_of` these codes are the same.
 
     Raises BadVector, which names the row by its owner, unless each is finite and of unit length.
     """
@@ -79,10 +78,20 @@ def code_rows(vectors: NDArray[np.floating[Any]], owner: Callable[[int], str]) -
         row = int(np.argmin(units))
         raise BadVector(f"{owner(row)}: {_fault(vectors[row])}")
     scales = np.abs(whole).max(axis=1) / np.float32(CODE_MAX)
-    codes = np.rint(whole / scales[:, None]).astype(np.int8)
-    whole -= codes * scales[:, None]
-    slacks = np.sqrt(np.einsum("ij,ij->i", whole, whole)) * np.float32(1 + NORM_TOLERANCE)
-    return halves, codes, scales, slacks
+    rounded = np.rint(whole / scales[:, None])
+    return rounded.astype(np.int8), np.sqrt(np.einsum("ij,ij->i", rounded, rounded))
+
+
+def vectors_of(codes: Codes) -> Halves:
+    """The unit vectors that codes stand for, (n, d)."""
+    whole = codes.astype(np.float32)
+    units: Floats = whole / np.sqrt(np.einsum("ij,ij->i", whole, whole))[:, None]
+    return units.astype(np.float16)
+
+
+def as_kept(vectors: NDArray[np.floating[Any]]) -> Halves:
+    """The rows as an index that is given these vectors has them. Raises BadVector."""
+    return vectors_of(code_rows(vectors, lambda row: f"window {row}")[0])
 
 
 def _fault(vector: NDArray[np.floating[Any]]) -> str:
@@ -96,7 +105,7 @@ def _fault(vector: NDArray[np.floating[Any]]) -> str:
 
 
 class QueryVector:
-    """A query ready to be compared: in f16 as a high and a low half, which together are float32, and as a code."""
+    """A query ready to be compared: as three codes, each of what the ones before leave of it."""
 
     def __init__(self, query: ArrayLike, dimensions: int):
         vector = np.asarray(query, dtype=np.float32)
@@ -108,30 +117,38 @@ class QueryVector:
         if not abs(norm - 1) <= NORM_TOLERANCE:  # not so for NaN either
             raise BadVector(f"the query: {_fault(vector)}")
         self.vector = vector
-        self.halves = np.empty((2, dimensions), np.float16)
-        self.halves[0] = vector
-        self.halves[1] = (vector - self.halves[0]) * LOW_HALF
-        self.scale = np.float32(np.abs(vector).max() / CODE_MAX)
-        self.code = np.rint(vector / self.scale).astype(np.int8)[None]
-        lost = vector - self.code[0] * self.scale
-        # Maximum error of the product of its code with a row's code · scale, which is at most as long as the row, that
-        # is 1, plus the row's slack of a few hundredths: 1.1 covers both.
-        self.slack = np.float32(1.1 * math.sqrt(np.dot(lost, lost)))
+        self.largest = float(np.abs(vector).max())
+        self.codes = np.empty((3, dimensions), np.int8)
+        left, unit = vector.astype(np.float64), self.largest / CODE_MAX
+        for code in self.codes:
+            code[:] = np.rint(left / unit)
+            left, unit = left - code * unit, unit / FINER
+        lost = vector - self.codes[0] * (self.largest / CODE_MAX)
+        self.slack = np.float32(1.001 * math.sqrt(np.dot(lost, lost)))  # of its first code, with any row, of length 1
 
-    def sims(self, vectors: Halves) -> Floats:
-        """The score of each of (n, d) rows, independent of its position."""
-        if not len(vectors):
-            return np.empty(0, np.float32)
-        products: NDArray[Any] = np.asarray(numkong.cdist(self.halves, vectors, "dot")).reshape(2, len(vectors))
-        together: Floats = (products[0] + products[1] / LOW_HALF).astype(np.float32)
-        return together
-
-    def estimates(self, codes: Codes, scales: Floats) -> Floats:
-        """Approximate scores, off by at most the row's slack plus the query's."""
+    def scores(self, codes: Codes, norms: Floats) -> Floats:
+        """The score of each of the rows, independent of its position."""
         if not len(codes):
             return np.empty(0, np.float32)
-        products: Floats = np.asarray(numkong.cdist(self.code, codes, "dot", out_dtype="float32")).reshape(-1)
-        return products * (scales * self.scale)
+        products = self._products(self.codes, codes).astype(np.float64)
+        together = products[0] + (products[1] + products[2] / FINER) / FINER
+        found: Floats = (together * self.largest / CODE_MAX / norms).astype(np.float32)
+        return found
+
+    def sims(self, vectors: Halves) -> Floats:
+        """The score that each of these (n, d) unit vectors has in an index. Raises BadVector."""
+        return self.scores(*code_rows(vectors, lambda row: f"vector {row}"))
+
+    def estimates(self, codes: Codes, norms: Floats) -> Floats:
+        """Approximate scores, off by at most the slack of the query."""
+        if not len(codes):
+            return np.empty(0, np.float32)
+        products: Floats = self._products(self.codes[:1], codes)[0]
+        return products * (np.float32(self.largest / CODE_MAX) / norms)
+
+    def _products(self, own: Codes, codes: Codes) -> Floats:
+        products = numkong.cdist(own, codes, "dot", out_dtype="float32")
+        return np.asarray(products, np.float32).reshape(len(own), len(codes))
 
 
 class RowsSnapshot(NamedTuple):
@@ -142,6 +159,12 @@ class RowsSnapshot(NamedTuple):
     alive: Mask
     serial: int  # the next one
     spread: int  # mean rows of a number, rounded up
+
+    def vectors(self, rows: Positions) -> Halves:
+        return vectors_of(self.take("codes", rows))
+
+    def scores(self, question: QueryVector, rows: Positions) -> Floats:
+        return question.scores(self.take("codes", rows), self.take("norms", rows))
 
     def take(self, column: str, rows: Positions | None) -> NDArray[Any]:
         """One column at these rows, or at all of them."""
@@ -160,8 +183,8 @@ class RowsSnapshot(NamedTuple):
 
     def estimates(self, question: QueryVector, rows: Positions | None) -> Floats:
         if rows is not None:
-            return question.estimates(self.take("codes", rows), self.take("scales", rows))
-        return np.concatenate([question.estimates(part.codes, part.scales) for part in (self.base, self.tail)])
+            return question.estimates(self.take("codes", rows), self.take("norms", rows))
+        return np.concatenate([question.estimates(part.codes, part.norms) for part in (self.base, self.tail)])
 
     def find(self, serials: NDArray[Any]) -> Positions:
         """The positions of the rows with these serials, without those that are gone."""
@@ -190,10 +213,9 @@ def find_candidates(moment: RowsSnapshot, question: QueryVector, rows: Positions
         estimates = moment.estimates(question, None).take(rows)
     else:
         estimates = moment.estimates(question, rows)
-    slacks = moment.take("slacks", rows)
     place = max(0, len(estimates) - fetch)
-    reached = np.partition(estimates - slacks, place)[place] - 2 * question.slack - np.float32(ROUNDING)
-    near = np.flatnonzero(estimates + slacks >= reached)
+    reached = np.partition(estimates, place)[place] - 2 * question.slack - np.float32(ROUNDING)
+    near = np.flatnonzero(estimates >= reached)
     return near if rows is None else rows[near]
 
 
@@ -214,7 +236,7 @@ def find_exactly(moment: RowsSnapshot, question: QueryVector, rows: Positions | 
     fetch = k * moment.spread
     while True:
         near = find_candidates(moment, question, rows, fetch)
-        sims, numbers = question.sims(moment.take("vectors", near)), moment.take("numbers", near)
+        sims, numbers = moment.scores(question, near), moment.take("numbers", near)
         if fetch < eligible:  # completeness is known only down to the fetch-th best row
             known = sims >= np.partition(sims, len(sims) - fetch)[len(sims) - fetch]
             sims, numbers = sims[known], numbers[known]

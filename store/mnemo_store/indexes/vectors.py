@@ -1,12 +1,11 @@
 """The vector index: the memories most similar to a query, by their best window. SPEC 2.3, 3.1, 7.2.
 
-A memory is known by its `number`, the small dense integer the store gives it, and has one row a window. Rows are f16,
-in the order they came, and each carries a serial that is never given twice; a memory that is replaced or dropped only
-leaves dead rows behind. A search combines three methods, which end in the same arithmetic:
+A memory is known by its `number`, the small dense integer the store gives it, and has one row a window. Rows are 8-bit
+codes, in the order they came, and each carries a serial that is never given twice; a memory that is replaced or dropped
+only leaves dead rows behind. A search combines three methods, which end in the same arithmetic:
 
-    exact    Every row in scope is compared through 8-bit codes, whose error is known for each row, and every row that
-             could still be among the best is scored again from its f16 form. So this is exact, though it reads a
-             quarter of the bytes of float32 (tests/bench/bench_vectors.py measures both).
+    exact    Every row in scope is compared with a code of the query, whose error is known, and every row that could
+             still be among the best is scored again with the whole query (tests/bench/bench_vectors.py measures it).
     graph    Above EXACT_MAX rows: a usearch index over the rows up to some serial, on disk, mapped read-only. It finds
              SEARCH_WIDTH rows or more, of which the best are returned: a narrower search misses what questions ask for,
              which are farther from every passage than passages are from each other. Of equal rows it has only one: a
@@ -50,7 +49,6 @@ from mnemo_store.indexes.vector_kernels import (
     BadVector,
     Codes,
     Floats,
-    Halves,
     Integers,
     Mask,
     Positions,
@@ -64,13 +62,14 @@ from mnemo_store.indexes.vector_kernels import (
     find_exactly,
     no_rows,
     rank,
+    vectors_of,
 )
 
 __all__ = ["EXACT_MAX", "BadVector", "VectorHits", "VectorIndex"]
 
 VIEW_FILE = "vectors.view"
-VIEW_KIND = "vectors-2"
-BASE_KIND = "vectors-base-2"
+VIEW_KIND = "vectors-3"
+BASE_KIND = "vectors-base-3"
 
 # Rows; up to here every search is exact, for at most 5 ms of processor: 2.9 to 4.8 ms for 100,000 rows of 384
 # dimensions (tests/bench/bench_vectors.py, two cores at 2.5 GHz that others load). SPEC 7.2
@@ -79,7 +78,7 @@ NUMBER_MAX = 1 << 26  # a number above this is an error: two arrays are as long 
 WINDOWS_MAX = 0xFFFF  # rows of one number
 
 CAPACITY_MIN = 256  # rows; the first allocation
-TAIL_MAX = 4_096  # rows (4.8 MB at 384 dimensions) that a save may rewrite before they go into the base
+TAIL_MAX = 4_096  # rows (1.6 MB at 384 dimensions) that a save may rewrite before they go into the base
 TAIL_SHARE = 8  # or an eighth of the base, where that is more: each row is then rewritten 8 times at most
 
 CONNECTIVITY = 16  # edges a node
@@ -193,7 +192,7 @@ def _extend_graph(
     for batch in batches:
         if cancelled():
             return None
-        index.add(batch.serials.astype(np.uint64), batch.vectors, threads=1)
+        index.add(batch.serials.astype(np.uint64), vectors_of(batch.codes), threads=1)
     content = index.save()
     assert content is not None, "no path was given"
     return memoryview(content)
@@ -207,7 +206,7 @@ def _new_path(folder: Path, suffix: str) -> Path:
 
 def _fingerprint(rows: RowBlock) -> str:
     """Fingerprint of a base: the checksum of its file guards the content, this one tells which base it is."""
-    columns = (rows.serials, rows.numbers, rows.scales)
+    columns = (rows.serials, rows.numbers, rows.norms)
     return f"{index_file.checksum(np.ascontiguousarray(column).data for column in columns):08x}-{len(rows.serials)}"
 
 
@@ -258,13 +257,13 @@ class VectorIndex:
             return np.flatnonzero(self._windows).astype(np.uint32)
 
     def vectors_of(self, number: int) -> NDArray[np.float16] | None:
-        """The windows of a number, (w, d); None where it has none."""
+        """The windows of a number as they are kept, (w, d); None where it has none."""
         with self._lock:
             if not 0 <= number < len(self._windows) or not self._windows[number]:
                 return None
             rows = self._first[number] + np.arange(self._windows[number], dtype=np.int64)
             moment = self._rows_now()
-        return moment.take("vectors", rows)
+        return moment.vectors(rows)
 
     def first_of(self, numbers: ArrayLike) -> NDArray[np.float32]:
         """The first window of each of the numbers, (n, d); zeros where one has no vector."""
@@ -275,7 +274,7 @@ class VectorIndex:
             rows = self._first[wanted[inside]].astype(np.int64)
             moment = self._rows_now()
         found = np.zeros((len(wanted), self.dimensions), np.float32)
-        found[inside] = moment.take("vectors", rows)
+        found[inside] = moment.take("codes", rows) / moment.take("norms", rows)[:, None]
         return found
 
     # Changing
@@ -295,11 +294,11 @@ class VectorIndex:
             return
         counts = {number: len(vectors) for number, vectors in latest.items()}
         stacked = np.concatenate(list(latest.values())) if len(latest) > 1 else windows[-1]
-        halves, codes, scales, slacks = code_rows(stacked, lambda row: f"memory {_owner(counts, row)}")
+        codes, norms = code_rows(stacked, lambda row: f"memory {_owner(counts, row)}")
         with self._lock:
             for number in counts:
                 self._kill(number)
-            self._append(counts, halves, codes, scales, slacks)
+            self._append(counts, codes, norms)
 
     def drop(self, number: int) -> None:
         """Removes the vectors of a number."""
@@ -327,8 +326,8 @@ class VectorIndex:
         self._live_rows -= count
         self._live_numbers -= 1
 
-    def _append(self, counts: dict[int, int], halves: Halves, codes: Codes, scales: Floats, slacks: Floats) -> None:
-        added, self._rows_cached = len(halves), None
+    def _append(self, counts: dict[int, int], codes: Codes, norms: Floats) -> None:
+        added, self._rows_cached = len(codes), None
         if self._used + added > len(self._tail.serials):
             self._relocate(self._base, added)
         if (highest := max(counts)) >= len(self._windows):
@@ -338,8 +337,7 @@ class VectorIndex:
         tail, base_rows = self._tail, len(self._base.serials)
         place = slice(self._used, self._used + added)
         tail.serials[place] = np.arange(self._serial, self._serial + added)
-        tail.vectors[place], tail.codes[place] = halves, codes
-        tail.scales[place], tail.slacks[place] = scales, slacks
+        tail.codes[place], tail.norms[place] = codes, norms
         at = self._used
         for number, count in counts.items():
             tail.numbers[at : at + count] = number
@@ -439,7 +437,7 @@ class VectorIndex:
             counts = self._windows[wanted[inside]].astype(np.int64)
             rows = self._rows_of(wanted[inside])
         has = counts > 0
-        found = question.sims(moment.take("vectors", rows))
+        found = moment.scores(question, rows)
         best = np.full(len(wanted), np.nan, np.float32)
         if len(found):
             best[inside[has]] = np.maximum.reduceat(found, (np.cumsum(counts) - counts)[has])
@@ -500,7 +498,7 @@ class VectorIndex:
             from_graph = len(rows)
             if len(delta):
                 rows = np.concatenate([rows, find_candidates(moment, question, delta, fetch)])
-            sims = question.sims(moment.take("vectors", rows))
+            sims = moment.scores(question, rows)
             hits = rank(moment.take("numbers", rows), sims, k, distinct=moment.spread == 1)
             # Rows that the graph did not return are no nearer than the farthest it returned. Where most of those are
             # dead or not allowed, the delta alone could fill the k places, and nearer rows of the graph be missing.

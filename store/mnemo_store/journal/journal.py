@@ -533,7 +533,7 @@ class Journal:
             self._report_at_open(file.path, 0, file.path.stat().st_size, f"it cannot be read: {error.strerror}")
             return
         header = segments.header_of(file.path)
-        last = next(segments.read_backwards(data, JOURNAL_LINES), None)
+        last = next(segments.read_backwards(data), None)
         if header is None or last is None:
             if data:
                 self._report_at_open(file.path, 0, len(data), "it has no header that can be read")
@@ -577,7 +577,7 @@ class Journal:
         for path in reversed(self._segments(name, self.snapshot_number)):
             with self._segment_files.opened(self._segment_files.number(path)) as (fd, end):
                 data = segments.read_bytes(fd, 0, end)
-            for found in segments.read_backwards(data, JOURNAL_LINES):
+            for found in segments.read_backwards(data):
                 if isinstance(found.value, ChecksummedLine) and (limit is None or found.value.line.seq < limit):
                     return found.value.line.seq, found.value.sum
             first = segments.first_seq_of(path)

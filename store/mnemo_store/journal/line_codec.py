@@ -1,6 +1,11 @@
-"""The lines of the journal as bytes: JSON with a checksum as its last field. store/docs/format.md, "The journal"."""
+"""The lines of the journal as bytes: JSON with a checksum as its last field. store/docs/format.md, "The journal".
 
+A long line is packed, each by itself: where bytes of a segment are damaged, no more lines are lost than of plain ones.
+"""
+
+import binascii
 import hashlib
+import zlib
 from typing import NamedTuple
 
 import msgspec
@@ -10,6 +15,26 @@ from mnemo_store.records import Change, ChangeEntry
 
 SUM_BYTES = 8  # 64 bits: an accident goes unseen once in 10^19
 _TAIL = len(b',"sum":"') + 2 * SUM_BYTES + len(b'"}')
+
+PACKED_BYTES_MIN = 512  # a shorter object is never packed; headers are all shorter
+UNPACKED_BYTES_MAX = 1 << 28  # a longer object is refused; the longest transaction is of some MB
+_PACKED = b'{"packed":"'
+_LEVEL, _WINDOW_BITS, _MEMORY_LEVEL = 6, -15, 8  # raw DEFLATE
+# What the lines of a journal often have, the most frequent last. Part of the format.
+_DICTIONARY = (
+    b'"trash","reason":""category":""layer":"core","importance_source":"person","speaker":"","trust":"agent","method":'
+    b'"import","tags":["derived_from":["],"session_id":"","evidence":["superseded_by":""pinned":true,"turn":{"role":'
+    b'"user","pair":""expires_at":{"record_type":"fact","data":{"id":"","memory":"","subject":"","predicate":"",'
+    b'"object":"","confidence":{"record_type":"change","seq":,"data":{"at":17,"by":"notes","group":"","ids":["","used":'
+    b'["","what":"{"record_type":"edge","data":{"source":"","relation":"related","target":"","at":17,"via":"'
+    b'{"record_type":"usage","data":{"id":"01","access_count":1,"repetition_count":,"last_accessed":17,"strength":0.5,'
+    b'"strength_epoch": their they which would there about have this that with from will what when were been into more '
+    b"than also only other it is to be in a the of and for on as are not you can if or by an at "
+    b'{"record_type":"memory","seq":,"number":,"data":{"id":"01","version":2,"content":"","created_at":17,"modified_at":'
+    b'17,"event_at":17,"kind":"episodic","category":"fact","layer":"working","importance":0.5,"decay_rate":1.0,"trust":'
+    b'"note","source":"note","tags":["],"namespace":"default","managed":"01","note":{"title":"","headings":["","dated":'
+    b'true,"folder":"'
+)
 
 
 class JournalLine(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -70,21 +95,39 @@ def seal_readable(line: JournalLine) -> SealedLine:
 
 
 def seal_json(text: bytes) -> SealedLine:
-    """Adds to a JSON object, as its last field, the checksum of everything before: a line of the journal."""
+    """Makes of a JSON object a line of the journal: the object, packed where that is shorter, with the checksum of
+    everything before as its last field."""
     body = text[:-1]
+    if len(text) >= PACKED_BYTES_MIN:
+        packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL, zdict=_DICTIONARY)
+        packed = binascii.b2a_base64(packer.compress(text) + packer.flush(), newline=False)
+        body = min(body, b'%b%b"' % (_PACKED, packed), key=len)
     checksum = hashlib.blake2b(body, digest_size=SUM_BYTES).hexdigest()
     return SealedLine(b'%b,"sum":"%b"}\n' % (body, checksum.encode()), checksum)
 
 
+def unpacked(packed: bytes, *, is_whole: bool = True) -> bytes:
+    """The JSON object that was packed. Raises ValueError where it is not whole, unless its beginning is enough."""
+    unpacker = zlib.decompressobj(_WINDOW_BITS, zdict=_DICTIONARY)
+    try:
+        text = unpacker.decompress(binascii.a2b_base64(packed), UNPACKED_BYTES_MAX)
+    except zlib.error as error:
+        raise ValueError(f"it cannot be unpacked: {error}") from error
+    if is_whole and not unpacker.eof:
+        raise ValueError("what is packed in it is cut off or too long")
+    return text
+
+
 def unseal_json(data: bytes) -> tuple[bytes, str]:
-    """The JSON object in a line without its newline, and its checksum. Raises ValueError where that does not match."""
+    """The JSON object in a line without its newline, unpacked, and its checksum. Raises ValueError where that does not
+    match."""
     body, tail = data[:-_TAIL], data[-_TAIL:]
     if len(data) <= _TAIL or not tail.startswith(b',"sum":"') or not tail.endswith(b'"}'):
         raise ValueError("it has no checksum")
     checksum = tail[8 : 8 + 2 * SUM_BYTES].decode("ascii", "replace")
     if hashlib.blake2b(body, digest_size=SUM_BYTES).hexdigest() != checksum:
         raise ValueError("its checksum does not match")
-    return body + b"}", checksum
+    return unpacked(body[len(_PACKED) : -1]) if body.startswith(_PACKED) else body + b"}", checksum
 
 
 def is_sealed(data: bytes) -> bool:

@@ -86,10 +86,10 @@ def _open_row(data: bytes) -> SegmentHeader | DumpLine:
 
 
 JOURNAL_LINES: LineFormat[SegmentHeader | ChecksummedLine] = LineFormat(
-    re.compile(rb'\{"(?:seq|journal)":'), _open_line
+    re.compile(rb'\{"(?:seq|packed|journal)":'), _open_line
 )
 DUMP_LINES: LineFormat[SegmentHeader | DumpLine] = LineFormat(
-    re.compile(rb'\{"(?:record_type|mnemo_stream|end|journal)":'), _open_row
+    re.compile(rb'\{"(?:record_type|packed|mnemo_stream|end|journal)":'), _open_row
 )
 
 
@@ -109,12 +109,12 @@ def read(fd: int, end: int, line_format: LineFormat[T]) -> Iterator[FoundLine[T]
         yield lost
 
 
-def read_backwards(data: bytes, line_format: LineFormat[T]) -> Iterator[FoundLine[T]]:
-    """The lines in data, the last first."""
+def read_backwards(data: bytes) -> Iterator[FoundLine[SegmentHeader | ChecksummedLine]]:
+    """The lines of the journal in data, the last first."""
     end = len(data)
     while end > 0:
         start = data.rfind(b"\n", 0, end - 1) + 1
-        found = [piece for piece in _pieces(start, data[start:end], line_format) if isinstance(piece, FoundLine)]
+        found = [piece for piece in _pieces(start, data[start:end], JOURNAL_LINES) if isinstance(piece, FoundLine)]
         yield from reversed(found)
         end = start
 

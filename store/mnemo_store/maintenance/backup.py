@@ -57,11 +57,8 @@ class _JournalCopy(NamedTuple):
 
 
 def create_backup(store: Store, folder: Path, disk: Disk, progress: Progress = unreported) -> BackupManifest:
-    """Copies the store into a new or empty folder and verifies the copy. Writes go on meanwhile.
-
-    Raises BadBackup where the copy fails verification or cannot be made there, and DiskFull; the incomplete copy is
-    then removed.
-    """
+    """Copies the store into a new or empty folder and verifies the copy. Writes go on meanwhile. Raises BadBackup where
+    the copy fails verification or cannot be made there, and DiskFull; the incomplete copy is then removed."""
     is_new = not folder.exists()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from mnemo_store.backend import HASHED_STATES, hash_key, name_key
-from mnemo_store.codec import id_key, id_text, is_token_rows, seq_of
+from mnemo_store.codec import id_key, id_text, is_codes, is_token_rows, seq_of
 from mnemo_store.database.table_access import TableRow, TableSnapshot
 from mnemo_store.records import (
     CONTENT_CHARS_MAX,
@@ -132,7 +132,7 @@ def _pointer_row(key: bytes, value: bytes) -> IndexPointer:
 
 
 def _vectors_row(_: bytes, value: bytes) -> bytes:
-    if not value or (len(value) % 2 and not is_token_rows(value)):
+    if not value or (len(value) % 2 and not (is_token_rows(value) or is_codes(value))):
         raise ValueError(f"its {len(value)} bytes are not vectors")
     return value
 
@@ -432,7 +432,7 @@ def _history_start(at: TableSnapshot) -> int:
 
 
 def _is_a_vector(_: RowContext, value: bytes) -> Iterator[str]:
-    if not is_token_rows(value) and not np.isfinite(np.frombuffer(value, np.float16)).all():
+    if len(value) % 2 == 0 and not np.isfinite(np.frombuffer(value, np.float16)).all():
         yield "it contains NaN or infinity"
 
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import lmdb
 
+from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.codec import decode_memory, digest_key, seq_of
 from mnemo_store.database.environment import Database, is_full
@@ -28,7 +29,7 @@ from mnemo_store.journal import dump
 from mnemo_store.progress import Progress, unreported
 from mnemo_store.record_texts import embedded_text, pair_text, text_hash
 from mnemo_store.recovery.supervisor import StateSupervisor
-from mnemo_store.tables import BOOKKEEPING, CHANGES, EMBEDDINGS, FORGOTTEN, META, ROOTS, TABLE_NAMES, TURN_PAIRS
+from mnemo_store.tables import BOOKKEEPING, CHANGES, EMBEDDINGS, FORGOTTEN, META, ROOTS, TABLE_NAMES, TURN_PAIRS, UNDONE
 
 ROWS = 5000  # copied in one commit
 ROWS_REPORTED = 500  # between two reports of the progress
@@ -90,7 +91,7 @@ def install_dump(supervisor: StateSupervisor, rows: Iterable[dump.DumpRow]) -> N
     """
     database = supervisor.database()
     with database.snapshot(supervisor.now()) as here:
-        if here.count() or here.notes(limit=1):
+        if not is_empty(here):
             raise StoreNotEmpty("only an empty store can load a complete dump")
     before, salt = database.end, supervisor.manifest.salt
     try:
@@ -105,6 +106,12 @@ def install_dump(supervisor: StateSupervisor, rows: Iterable[dump.DumpRow]) -> N
             supervisor.record_failure(UnknownOutcome(f"the dump may have been loaded: {error}"))
         raise
     supervisor.report_row_ids_reset()
+
+
+def is_empty(here: Snapshot) -> bool:
+    """Return whether nothing would be lost if the store were replaced: no memory, note or record that undo knows."""
+    written = any(here.scan(table, limit=1) for table in UNDONE if table is not META)
+    return not (written or here.count() or here.notes(limit=1))
 
 
 def put_vectors(supervisor: StateSupervisor, rows: Sequence[TableRow]) -> None:

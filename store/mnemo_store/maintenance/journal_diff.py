@@ -282,9 +282,7 @@ def _pairs(
     source: TableSource, replay: ReplaySource, table: Table[Any], yield_to_queries: YieldToQueries
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yields (subject, record of the database, record of the journal) for all subjects; None where one has no record.
-
-    Both are walked in parallel, in the order of the keys.
-    """
+    Both are walked in parallel, in the order of the keys."""
     stored = ((key, False, record) for key, record in _database_records(source, table, yield_to_queries))
     replayed = ((key, True, record) for key, record in _journal_records(replay, table))
     merged = heapq.merge(stored, replayed, key=itemgetter(0))

@@ -84,11 +84,8 @@ class QuarantinedRow:
 
 
 def plan(violations: Iterable[InvariantViolation]) -> list[PlannedRepair]:
-    """Plans the steps of a repair, in order.
-
-    A record that the journal may restore is neither an orphan nor lost; the check after that step decides. After a step
-    that corrects the history the journal is rewritten too.
-    """
+    """Plans the steps of a repair, in order. A record that the journal may restore is neither an orphan nor lost; the
+    check after that step decides. After a step that corrects the history the journal is rewritten too."""
     found: defaultdict[Remedy, list[InvariantViolation]] = defaultdict(list)
     for violation in violations:
         found[violation.remedy].append(violation)
@@ -260,10 +257,8 @@ def _unlist_chunks(at: Snapshot, violation: InvariantViolation) -> Amendment:
 
 
 def repair_indexes(writing: TableWriter) -> int:
-    """Rebuilds numbers, owners, hashes, keys and the other keys of records; returns the number of rows changed.
-
-    Numbers stay as they are where any row still has them. All in one transaction: about 3 s for 100,000 memories.
-    """
+    """Rebuilds numbers, owners, hashes, keys and the other keys of records; returns the number of rows changed. Numbers
+    stay as they are where any row still has them. All in one transaction: about 3 s for 100,000 memories."""
     memories: dict[bytes, Memory] = {}
     for row in writing.all_rows("memories"):
         with contextlib.suppress(ValueError):
@@ -271,7 +266,15 @@ def repair_indexes(writing: TableWriter) -> int:
     changed = _repair_numbers(writing, [row.key for row in writing.all_rows("memories")])
     hashes = {TableRow(hash_key(memory), key) for key, memory in memories.items() if memory.state in HASHED_STATES}
     changed += _replace_rows(writing, "hashes", hashes)
-    changed += _replace_rows(writing, "keys", _name_rows(writing, memories))
+    # The rows of `keys`. Where two memories have one key, which no entry point allows, the one that is found now is
+    # kept, else the newer.
+    found: dict[bytes, bytes] = {}
+    for key, memory in sorted(memories.items()):
+        if memory.key:
+            name = name_key(memory)
+            if name not in found or writing.row("keys", name) != found[name]:
+                found[name] = key
+    changed += _replace_rows(writing, "keys", {TableRow(name, key) for name, key in found.items()})
     return changed + sum(_repair_keys(writing, table) for table in TABLES if table.other_keys)
 
 
@@ -282,18 +285,6 @@ def _replace_rows(writing: TableWriter, table: str, wanted: set[TableRow]) -> in
     for row in wanted - there:
         writing.put_row(table, row)
     return len(there ^ wanted)
-
-
-def _name_rows(writing: TableWriter, memories: dict[bytes, Memory]) -> set[TableRow]:
-    """The rows of `keys`. Where two memories have one key, which no entry point allows, the one that is found now is
-    kept, else the newer."""
-    found: dict[bytes, bytes] = {}
-    for key, memory in sorted(memories.items()):
-        if memory.key:
-            name = name_key(memory)
-            if name not in found or writing.row("keys", name) != found[name]:
-                found[name] = key
-    return {TableRow(name, key) for name, key in found.items()}
 
 
 def _repair_numbers(writing: TableWriter, ids: Sequence[bytes]) -> int:

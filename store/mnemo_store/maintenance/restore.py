@@ -27,8 +27,8 @@ from mnemo_store.maintenance.compaction import put_vectors
 from mnemo_store.progress import Progress, unreported
 from mnemo_store.record_texts import skip_hash
 from mnemo_store.records import FORMAT, ErasedText, PutErasedText, is_long_term
-from mnemo_store.recovery import database_files, folder_swap
-from mnemo_store.recovery.folder_lock import FolderLock
+from mnemo_store.recovery import database_files, store_folder
+from mnemo_store.recovery.store_folder import FolderLock
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import EMBEDDINGS, FORGOTTEN
 
@@ -79,10 +79,10 @@ def restore(
     """
     progress("reading the store to be replaced", 0, 0)
     _refuse_backup_as_target(data)
-    folder_swap.finish_swap(data, disk)
+    store_folder.finish_swap(data, disk)
     replaced = _read_replaced(data) if keep_forgotten else _ReplacedStore({}, frozenset())
     lock = FolderLock.acquire(data) if data.exists() else None
-    stage = folder_swap.staging_folder(data)
+    stage = store_folder.staging_folder(data)
     try:
         if (source / backup.BACKUP_FILE).exists():
             backup.verify_backup(source)
@@ -96,7 +96,7 @@ def restore(
         progress("opening the copy", 0, 0)
         seq, memories, unwanted, recovered = _open_and_verify(stage, disk, now, replaced, finish)
         progress("replacing the store", 0, 0)
-        kept = folder_swap.swap_in(data, disk, now())
+        kept = store_folder.swap_in(data, disk, now())
     except BaseException:
         shutil.rmtree(stage, ignore_errors=True)
         raise

@@ -47,11 +47,8 @@ class StoreManifest(msgspec.Struct, kw_only=True):
 def read_manifest(
     folder: Path, new: Callable[[], tuple[str, str]], supported: int = FORMAT
 ) -> tuple[StoreManifest, str]:
-    """Reads the manifest of the store in folder; also returns why it had to be rebuilt ("" where it was not).
-
-    A missing or damaged one is rebuilt from the newest header of the journal; without a journal, `new` gives id and
-    salt.
-    """
+    """Reads the manifest of the store in folder; also returns why it had to be rebuilt ("" where it was not). A missing
+    or damaged one is rebuilt from the newest header of the journal; without a journal, `new` gives id and salt."""
     path = folder / MANIFEST_FILE
     try:
         manifest = msgspec.json.decode(path.read_bytes(), type=StoreManifest)
@@ -101,11 +98,8 @@ class DatabaseFiles:
     # store.json
 
     def read_manifest(self, new_identity: Callable[[], tuple[str, str]]) -> None:
-        """Reads store.json, or rebuilds it, and gives the journal its identity.
-
-        A store of an older format is copied first. Raises NewerFormat, and DiskFull where there is no room for the
-        copy.
-        """
+        """Reads store.json, or rebuilds it, and gives the journal its identity. A store of an older format is copied
+        first. Raises NewerFormat, and DiskFull where there is no room for the copy."""
         self.manifest, why = read_manifest(self._data, new_identity, self._format)
         if why:
             self._findings.record_recovered(why)
@@ -190,10 +184,8 @@ class DatabaseFiles:
             )
 
     def quarantine(self, *, with_views: bool) -> None:
-        """Makes room for a new database; one that holds anything is kept as `db.damaged-MS`.
-
-        `with_views` removes the views, which are built on the row ids of this database: where nobody reads them.
-        """
+        """Makes room for a new database; one that holds anything is kept as `db.damaged-MS`. `with_views` removes the
+        views, which are built on the row ids of this database: where nobody reads them."""
         views = self._data / "views"
         if with_views and views.exists():
             shutil.rmtree(views)
@@ -207,10 +199,8 @@ class DatabaseFiles:
     # Opening
 
     def open(self) -> Database:
-        """Opens or makes the database, migrated to this format and marked as this store's.
-
-        Raises lmdb.Error (UnreadableRow where a row cannot be decoded), OSError and NewerFormat.
-        """
+        """Opens or makes the database, migrated to this format and marked as this store's. Raises lmdb.Error
+        (UnreadableRow where a row cannot be decoded), OSError and NewerFormat."""
         with unreadable_rows_reported():
             database = Database.open(self.folder, self._disk, self._map_bytes, self._format)
             try:

@@ -105,7 +105,7 @@ class FallbackSnapshot(Snapshot):
     def _last_rows(self, table: str) -> Iterator[tuple[bytes, Any]]:
         return self._tables[table].backwards()
 
-    def _row_count(self, table: str) -> int:
+    def row_count(self, table: str) -> int:
         return len(self._tables[table])
 
     def _opened(self, table: Table[R], key: bytes, value: Any) -> R:

@@ -116,10 +116,8 @@ class JournalReplayer:
         return following is not None and following.line.prev == end
 
     def close_gap(self) -> None:
-        """Renumbers the lines of a last group that has holes, so that lines appended after it are in order.
-
-        Without the database nobody knows whether that group was acknowledged: what there is of it is kept.
-        """
+        """Renumbers the lines of a last group that has holes, so that lines appended after it are in order. Without the
+        database nobody knows whether that group was acknowledged: what there is of it is kept."""
         end, unordered = self._journal.snapshot_last, list[LocatedLine]()
         for read in self._journal.lines(after=end[0]):
             if unordered or read.line.seq != end[0] + 1:
@@ -152,10 +150,8 @@ class CatchUp:
         self._lines = replayer.lines_after(database.end[0])
 
     def step(self, target: Position) -> bool:
-        """Replays one slice; True once the database ends with `target`, the last change of the fallback state.
-
-        Raises WriteFailure where the database turns out to hold other changes than the journal.
-        """
+        """Replays one slice; True once the database ends with `target`, the last change of the fallback state. Raises
+        WriteFailure where the database turns out to hold other changes than the journal."""
         if self._replayer.apply_slice(self.database, self._lines):
             return False
         if self.database.end[0] < target[0]:

@@ -10,28 +10,10 @@ from typing import Any, NamedTuple
 
 from mnemo_store.backend import Snapshot
 from mnemo_store.records import Change, ChangeEntry, DropMemory, PutErasedText, PutRecordClock, RecordClock
-from mnemo_store.tables import (
-    BY_CHANGE,
-    DECISIONS,
-    EDGES,
-    FACTS,
-    MEMORIES,
-    NODE_EDGES,
-    RECORD_CLOCKS,
-    SESSIONS,
-    TOPIC_NODES,
-    TRASH,
-    TURN_PAIRS,
-    Table,
-)
+from mnemo_store.tables import BY_CHANGE, MEMORIES, RECORD_CLOCKS, TOPIC_NODES, Table
 
 DEVICES = "devices"  # meta: `seq:device`, separated by spaces; each device id holds from that change on
 CLOCK = "clock"  # meta: the latest clock seen of another device, or of this one when it merged
-# Tables without versions of which devices share each record: the later change wins.
-SHARED_TABLES: tuple[Table[Any], ...] = (
-    TRASH, EDGES, FACTS, SESSIONS, TOPIC_NODES, TURN_PAIRS, NODE_EDGES, DECISIONS,
-)  # fmt: skip
-SHARED_NAMES = frozenset(table.name for table in SHARED_TABLES)
 
 
 class ChangeStamp(NamedTuple):
@@ -96,7 +78,7 @@ def shared_record(change: Change) -> tuple[str, bool] | None:
     if isinstance(change, DropMemory):
         return record_name(MEMORIES, change), True
     table = BY_CHANGE.get(type(change))
-    if table is None or table.name not in SHARED_NAMES:
+    if table is None or not table.is_shared:
         return None
     is_put = type(change) is table.put
     return record_name(table, change.data if is_put else change), not is_put  # type: ignore[union-attr]

@@ -136,7 +136,7 @@ class _EntryMerge:
     def _put_memory(self, memory: Memory) -> None:
         if self._is_removed(record_name(MEMORIES, memory)) or self._entry.folders.get(memory.id) in self._folders:
             return
-        if memory.note is not None and memory.managed and not self._is_here(memory.id):
+        if memory.note is not None and memory.managed and self._store.stored(memory.id) is None:
             note = msgspec.structs.replace(memory.note, folder=self._entry.folders.get(memory.id, memory.note.folder))
             memory = msgspec.structs.replace(memory, note=note)
         elif self._is_of_another_reader(memory.id):
@@ -233,13 +233,13 @@ class _EntryMerge:
                 return False
             if parent.table == TOPIC_NODES.name:
                 removal = last_removal_name(record_name(TOPIC_NODES, TopicNode(id=owner, created_at=0)))
-                is_here = self._store.get(TOPIC_NODES, owner) is not None or self._puts(owner)
+                is_here = self._store.get(TOPIC_NODES, owner) is not None or any(
+                    type(change) is TOPIC_NODES.put and change.data.id == owner  # type: ignore[union-attr]
+                    for change in self._changes
+                )
                 if not is_here or record_stamp(self._store, removal) >= self._entry.stamp:
                     return False
         return True
-
-    def _is_here(self, memory_id: str) -> bool:
-        return self._store.stored(memory_id) is not None
 
     def _is_of_another_reader(self, memory_id: str) -> bool:
         """Return whether it is a passage of a note that another device than the entry's reads: only that one says what
@@ -259,9 +259,6 @@ class _EntryMerge:
 
     def _has_memory(self, memory_id: str) -> bool:
         return memory_id in self._arrived or self._store.stored(memory_id) is not None
-
-    def _puts(self, node: str) -> bool:
-        return any(type(change) is TOPIC_NODES.put and change.data.id == node for change in self._changes)  # type: ignore[union-attr]
 
     def _is_removed(self, name: str) -> bool:
         found = self._store.get(RECORD_CLOCKS, name)
@@ -305,14 +302,11 @@ def with_growth(here: Usage | None, before: Usage, after: Usage) -> Usage:
     is_unchanged_here = (here.strength, here.strength_epoch) == (before.strength, before.strength_epoch)
     source = after if is_unchanged_here else here
     return msgspec.structs.replace(
-        here,
-        access_count=max(0, here.access_count + after.access_count - before.access_count),
+        here, access_count=max(0, here.access_count + after.access_count - before.access_count),
         repetition_count=max(0, here.repetition_count + after.repetition_count - before.repetition_count),
-        last_accessed=max(here.last_accessed, after.last_accessed),
-        person_at=max(here.person_at, after.person_at),
-        strength=source.strength,
-        strength_epoch=source.strength_epoch,
-    )
+        last_accessed=max(here.last_accessed, after.last_accessed), person_at=max(here.person_at, after.person_at),
+        strength=source.strength, strength_epoch=source.strength_epoch,
+    )  # fmt: skip
 
 
 def own_part(store: Snapshot, memory_id: str, device: str, clock: int) -> DeviceUsage | None:

@@ -24,20 +24,19 @@ from mnemo_store.records import (
     RecordClock,
 )
 from mnemo_store.replication.device_clock import (
-    SHARED_TABLES,
     ChangeStamp,
     OwnDevices,
     is_erasure,
     record_name,
     record_stamp,
 )
-from mnemo_store.tables import BY_NAME, DEVICE_USAGES, Table, put_of
+from mnemo_store.tables import BY_NAME, DEVICE_USAGES, SHARED, Table, put_of
 
 EPOCH = "epoch"  # the meta value that devices share
 CONFLICT_REASON = "sync: "  # of a proposal about the words that another device wrote: each device makes its own
 BEFORE_SHARING = 1  # ms: the clock of records whose last change was before the store was shared
 
-_SHARED_CHANGES = frozenset(change for table in SHARED_TABLES for change in (table.put, table.drop))
+_SHARED_CHANGES = frozenset(change for table in SHARED for change in (table.put, table.drop))
 
 
 class SharedEntry(Record, frozen=True, tag_field="entries", tag="changes"):
@@ -75,9 +74,7 @@ decode_entry: Callable[[bytes], SharedEntry | KnownEntries] = msgspec.json.Decod
 
 def shared_entry(seq: int, changes: Sequence[Change], snapshot: Snapshot, own: OwnDevices) -> SharedEntry | None:
     """The entry of a transaction of this store; None where it has nothing to share, or was merged from another device.
-
-    `changes`: all of the transaction, in order.
-    """
+    `changes`: all of the transaction, in order."""
     made = snapshot.entry(seq)
     if made is None or made.device:
         return None

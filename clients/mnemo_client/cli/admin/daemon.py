@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 
 from mnemo_client import namespace, process
-from mnemo_client.cli import offline_process
 from mnemo_client.cli.admin.models import DEFAULT_MODEL
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.state import (
@@ -46,7 +45,7 @@ CONFIG_TEMPLATE = """\
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
-def init(context: CommandContext) -> int:
+def init(context: CommandContext) -> None:
     """Create folders and a configuration file, start the daemon, watch the folders; then print the next steps."""
     folders = [context.folder(text) for text in context.options.folder]
     config = config_file(context.environ)
@@ -56,13 +55,13 @@ def init(context: CommandContext) -> int:
         config.touch(mode=0o600)
         config.write_text(CONFIG_TEMPLATE, encoding="utf-8")
     client = context.client()
-    watched = {root.path for root in client.notes_roots()}
+    watched = {root.path for root in client.notes_roots().roots}
     for folder in folders:
         if str(folder) not in watched:
             add_root(context, folder)
     status = client.status()
     if context.print_json_if_asked():
-        return EXIT_DONE
+        return
     style, home = context.style, context.home
     context.print(
         f"{style.good('ready')}: the daemon runs",
@@ -77,23 +76,20 @@ def init(context: CommandContext) -> int:
     if not status.notes.roots:
         context.print("next, to remember your notes:  mnemo notes add FOLDER")
     context.print("then:  mnemo add 'something worth knowing'   and   mnemo recall WORDS")
-    return EXIT_DONE
 
 
-def up(context: CommandContext) -> int:
+def up(context: CommandContext) -> None:
     started = process.ensure_running(context.environ, context.message, is_asked_for=True)
     health = context.connect().health()
     if not context.print_json_if_asked():
         what = "started" if started else "already runs"
         context.print(f"the daemon {what}: {health.version}, {health.state}")
-    return EXIT_DONE
 
 
-def down(context: CommandContext) -> int:
+def down(context: CommandContext) -> None:
     stopped = process.stop(context.connect())
     if not context.print_json_if_asked({"stopped": stopped}):
         context.print("the daemon has stopped" if stopped else "no daemon was running")
-    return EXIT_DONE
 
 
 def status(context: CommandContext) -> int:
@@ -125,12 +121,10 @@ def _watch_status(context: CommandContext) -> int:
         time.sleep(WATCH_SECONDS)
 
 
-def jobs(context: CommandContext) -> int:
-    """Print the background jobs and how each stands."""
+def jobs(context: CommandContext) -> None:
     answer = context.client().jobs()
     if not context.print_json_if_asked():
         context.page(job_lines(answer, context.style))
-    return EXIT_DONE
 
 
 def config(context: CommandContext) -> int:
@@ -142,7 +136,7 @@ def config(context: CommandContext) -> int:
     try:
         answer = context.client().config()
     except StartError as error:
-        listed = offline_process.run_offline(context, "config")
+        listed = context.run_offline("config")
         answer, faults = msgspec.convert(listed, ConfigAnswer), listed["faults"]
         if not faults:
             raise error from None
@@ -162,7 +156,7 @@ def config(context: CommandContext) -> int:
     return EXIT_FAILED if faults else EXIT_DONE
 
 
-def notes_status(context: CommandContext) -> int:
+def notes_status(context: CommandContext) -> None:
     answer = context.client().notes_status()
     if context.wants_json:
         context.print_answer()
@@ -170,13 +164,11 @@ def notes_status(context: CommandContext) -> int:
         context.message("no folder is watched yet; add one with: mnemo notes add FOLDER")
     else:
         context.page(notes_lines(answer, context.style, context.cwd, context.home))
-    return EXIT_DONE
 
 
-def notes_add(context: CommandContext) -> int:
+def notes_add(context: CommandContext) -> None:
     add_root(context, context.folder(context.options.folder))
     context.print_json_if_asked()
-    return EXIT_DONE
 
 
 def add_root(context: CommandContext, folder: Path) -> None:
@@ -188,29 +180,27 @@ def add_root(context: CommandContext, folder: Path) -> None:
         context.print(f"{context.style.good('watching')} {shown} · namespace {root.namespace}")
 
 
-def notes_rm(context: CommandContext) -> int:
+def notes_rm(context: CommandContext) -> None:
     """Stop watching a folder, by its path or id; it need not exist any more."""
     text = context.options.folder
     client = context.client()
     wanted = {text, str(context.path(text)), str(Path(text).expanduser())}
-    root = next((root for root in client.notes_roots() if {root.id, root.path} & wanted), None)
+    root = next((root for root in client.notes_roots().roots if {root.id, root.path} & wanted), None)
     if root is None:
         raise NotFoundError(f"{text} is not watched", "see the folders with: mnemo notes status")
-    answer = client.remove_root(root.id)
+    answer = client.remove_root(id=root.id)
     if not context.print_json_if_asked():
         shown = short_path(root.path, context.cwd, context.home)
         moved = f"{plural(answer.deleted or 0, 'memory', 'memories')} moved to the trash"
         context.print(f"no longer watching {shown}: {moved}, its files are unchanged")
         if answer.deleted:
             context.message(f"its memories return with: mnemo notes add {shown}")
-    return EXIT_DONE
 
 
-def notes_rescan(context: CommandContext) -> int:
+def notes_rescan(context: CommandContext) -> None:
     answer = context.client().rescan()
     if not context.print_json_if_asked():
         context.print(*notes_lines(answer, context.style, context.cwd, context.home))
-    return EXIT_DONE
 
 
 def api(context: CommandContext) -> int:

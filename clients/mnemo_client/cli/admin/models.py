@@ -2,54 +2,51 @@
 
 from typing import Any
 
-from mnemo_client.cli import offline_process
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.state import calibration_lines, model_lines, usage_lines
 from mnemo_client.cli.format.units import number_text
 from mnemo_client.cli.operation_progress import wait_for_operation
-from mnemo_client.errors import EXIT_DONE, UnreachableError, UsageError
+from mnemo_client.errors import UnreachableError, UsageError
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"  # SPEC 4.1
 
 
-def models_list(context: CommandContext) -> int:
+def models_list(context: CommandContext) -> None:
     answer = context.client().models()
     if not context.print_json_if_asked():
         context.print(*model_lines(answer, context.style))
         if answer.embedding.state == "absent":
             context.message(f"none is installed; download the default with: mnemo models pull {DEFAULT_MODEL}")
-    return EXIT_DONE
 
 
-def llm_usage(context: CommandContext) -> int:
+def llm_usage(context: CommandContext) -> None:
     answer = context.client().llm_usage(context.options.since)
     if not context.print_json_if_asked():
         context.print(*usage_lines(answer, context.style))
         if not answer.usage:
             context.message("the language model was not asked for anything")
-    return EXIT_DONE
 
 
-def models_pull(context: CommandContext) -> int:
+def models_pull(context: CommandContext) -> None:
     """Download a model in a process of its own; a running daemon then switches to it."""
     words = ["pull", context.options.name or DEFAULT_MODEL, *_consent(context)]
-    return _activate_model(context, offline_process.run_offline(context, *words))
+    _activate_model(context, context.run_offline(*words))
 
 
-def models_import(context: CommandContext) -> int:
+def models_import(context: CommandContext) -> None:
     options = context.options
     path = context.path(options.path)
     if not path.exists():
         raise UsageError(f"there is no file or folder {path}")
     words = ["import", str(path), *(["--name", options.name] if options.name else []), *_consent(context)]
-    return _activate_model(context, offline_process.run_offline(context, *words))
+    _activate_model(context, context.run_offline(*words))
 
 
 def _consent(context: CommandContext) -> list[str]:
     return ["--allow-unverified"] if context.options.allow_unverified else []
 
 
-def _activate_model(context: CommandContext, installed: dict[str, Any]) -> int:
+def _activate_model(context: CommandContext, installed: dict[str, Any]) -> None:
     """Make a running daemon use the embedding model that was just installed, and report the result."""
     name = str(installed["name"])
     state = "the daemon uses it from its next start"
@@ -64,10 +61,9 @@ def _activate_model(context: CommandContext, installed: dict[str, Any]) -> int:
     if not context.print_json_if_asked(installed):
         checked = "its hash was verified" if installed.get("verified") else "its hash is unknown"
         context.print(f"{name} is installed ({checked}): {installed.get('path')}", state)
-    return EXIT_DONE
 
 
-def models_use(context: CommandContext) -> int:
+def models_use(context: CommandContext) -> None:
     name, client = context.options.name, context.client()
     before = next((model for model in client.models().models if model.name == name and model.installed), None)
     client.use_model(name)
@@ -79,16 +75,14 @@ def models_use(context: CommandContext) -> int:
         context.print(f"{name} is already in use")
     else:
         context.print(f"switching to {name}; the old vectors are used until the new ones are complete")
-    return EXIT_DONE
 
 
-def models_calibrate(context: CommandContext) -> int:
+def models_calibrate(context: CommandContext) -> None:
     """Measure thresholds in a process of its own; the daemon reads them at its next start."""
-    measured = offline_process.run_offline(context, "calibrate", context.options.name or _model_in_use(context))
+    measured = context.run_offline("calibrate", context.options.name or _model_in_use(context))
     if not context.print_json_if_asked(measured):
         context.print(*calibration_lines(measured, context.style))
         context.message("the daemon uses them from its next start")
-    return EXIT_DONE
 
 
 def _model_in_use(context: CommandContext) -> str:
@@ -98,7 +92,7 @@ def _model_in_use(context: CommandContext) -> str:
         return DEFAULT_MODEL
 
 
-def reindex(context: CommandContext) -> int:
+def reindex(context: CommandContext) -> None:
     options = context.options
     client = context.client()
     answer = client.reindex(
@@ -107,7 +101,7 @@ def reindex(context: CommandContext) -> int:
     if options.wait and answer.queued and not answer.dry_run:
         wait_for_operation(context, "reindex")
     if context.print_json_if_asked():
-        return EXIT_DONE
+        return
     dimensions = f", {answer.dimensions} dimensions" if answer.dimensions else ""
     share = f"{number_text(answer.with_vectors)} of {number_text(answer.total)}"
     context.print(f"memories with a vector: {share}{dimensions}")
@@ -116,4 +110,3 @@ def reindex(context: CommandContext) -> int:
     elif not options.stats:
         verb = "would be" if answer.dry_run else "are being"
         context.print(f"{number_text(answer.queued)} {verb} computed" if answer.queued else "none is missing")
-    return EXIT_DONE

@@ -7,19 +7,17 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from mnemo_client import process
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.offline_process import run_offline
 from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, MnemoError, NotFoundError, UsageError
 from mnemo_client.model_server import read_upstream
 from mnemo_client.path_safety import replace_file
 from mnemo_client.paths import chosen_folder, chosen_locations, home_folder, run_folder, socket_path
-from mnemo_client.server_place import ServerPlace
+from mnemo_client.process import ServerPlace
 
 SERVICE, SOCKET = "mnemod.service", "mnemod.socket"
-LABEL = "mnemod"  # of launchd
 LAUNCHD_SOCKET = "api"  # the name by which the daemon asks launchd for it
 FAMILIES = "RestrictAddressFamilies="
 TCP_PORT = "daemon.tcp_port"
@@ -36,7 +34,7 @@ class UserService(NamedTuple):
     log: str  # of launchd, in the run folder
 
 
-DAEMON = UserService((SERVICE, SOCKET), LABEL, "mnemod.log")
+DAEMON = UserService((SERVICE, SOCKET), "mnemod", "mnemod.log")
 PROXY = UserService(("mnemo-proxy.service",), "mnemo-proxy", "mnemo-proxy.log")
 
 
@@ -54,12 +52,6 @@ def units(program: Path, environ: Mapping[str, str], *, uses_tcp: bool = False) 
         SERVICE: _with_lines(folder / SERVICE, changed),
         SOCKET: _with_lines(folder / SOCKET, {"ListenStream=": f"ListenStream={path}\n"}),
     }
-
-
-def proxy_units(words: list[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the systemd unit of the proxy that this command starts, by its name."""
-    (name,) = PROXY.units
-    return {name: _with_lines(_templates() / name, {"ExecStart=": _start_lines(words, environ)})}
 
 
 def _templates() -> Path:
@@ -88,12 +80,18 @@ def _with_lines(template: Path, changed: Mapping[str, str]) -> str:
     return "".join(lines)
 
 
-def proxy_property_list(words: list[str], environ: Mapping[str, str], log: Path) -> bytes:
-    """Return the launchd job of the proxy that this command starts."""
+def property_list(executable: str, environ: Mapping[str, str], log: Path) -> bytes:
+    """Return the launchd job of the daemon."""
+    sockets = {LAUNCHD_SOCKET: {"SockPathName": str(socket_path(environ)), "SockPathMode": 0o600}}
+    return _launchd_job(DAEMON, [executable, "-m", "mnemo_daemon"], environ, log, Sockets=sockets)
+
+
+def _launchd_job(service: UserService, words: list[str], environ: Mapping[str, str], log: Path, **more: Any) -> bytes:
+    """Return the launchd job of the service that this command starts. more: further keys of it."""
     import plistlib
 
     job = {
-        "Label": PROXY.label,
+        "Label": service.label,
         "ProgramArguments": words,
         "EnvironmentVariables": chosen_locations(environ),
         "RunAtLoad": True,
@@ -102,25 +100,7 @@ def proxy_property_list(words: list[str], environ: Mapping[str, str], log: Path)
         "StandardOutPath": str(log),
         "StandardErrorPath": str(log),
     }
-    return plistlib.dumps(job)
-
-
-def property_list(executable: str, environ: Mapping[str, str], log: Path) -> bytes:
-    """Return the launchd job of the daemon."""
-    import plistlib
-
-    job = {
-        "Label": LABEL,
-        "ProgramArguments": [executable, "-m", "mnemo_daemon"],
-        "EnvironmentVariables": chosen_locations(environ),
-        "RunAtLoad": True,
-        "Sockets": {LAUNCHD_SOCKET: {"SockPathName": str(socket_path(environ)), "SockPathMode": 0o600}},
-        "KeepAlive": {"SuccessfulExit": False},
-        "Umask": 0o077,
-        "StandardOutPath": str(log),
-        "StandardErrorPath": str(log),
-    }
-    return plistlib.dumps(job)
+    return plistlib.dumps(job | more)
 
 
 def _escaped(text: str) -> str:
@@ -141,7 +121,7 @@ def _service_of(context: CommandContext) -> UserService:
     return PROXY if getattr(context.options, "proxy", False) else DAEMON
 
 
-def install(context: CommandContext) -> int:
+def install(context: CommandContext) -> None:
     """Write the files of the service and start it; a daemon that was started by a command is stopped first.
 
     On failure everything is removed again. Raises MnemoError.
@@ -152,7 +132,7 @@ def install(context: CommandContext) -> int:
         raise UsageError("--upstream, --port, --inject and --allow-remote are options of the proxy", "add --proxy")
     words = _proxy_command(context) if is_proxy else []
     _check_manager(environ)
-    texts = _proxy_files(environ, words) if is_proxy else _service_files(environ, uses_tcp=_uses_tcp(context))
+    texts = _service_files(environ, service, words, uses_tcp=not is_proxy and _uses_tcp(context))
     _remove_service(environ, service)  # of an earlier installation
     try:
         for path, text in texts.items():
@@ -168,10 +148,9 @@ def install(context: CommandContext) -> int:
     if not context.print_json_if_asked({"installed": [str(path) for path in texts]}):
         what = "proxy" if is_proxy else "daemon"
         context.print(f"the {what} now starts with your session", *(f"  {path}" for path in texts))
-    return EXIT_DONE
 
 
-def uninstall(context: CommandContext) -> int:
+def uninstall(context: CommandContext) -> None:
     """Stop the service if its manager can be reached, and remove its files; the memories stay."""
     service = _service_of(context)
     removed, complaint = _remove_service(context.environ, service)
@@ -182,7 +161,6 @@ def uninstall(context: CommandContext) -> int:
         context.print(message if removed else "no service was installed")
     if removed and complaint:
         context.terminal.error(complaint, "if the daemon still runs, stop it with: mnemo down")
-    return EXIT_DONE
 
 
 def _proxy_command(context: CommandContext) -> list[str]:
@@ -205,28 +183,27 @@ def _service_paths(environ: Mapping[str, str], service: UserService) -> list[Pat
 
 def _uses_tcp(context: CommandContext) -> bool:
     """Return True if the settings make the daemon listen on TCP. Raises MnemoError where they cannot be read."""
-    values = {each["key"]: each["value"] for each in run_offline(context, "config")["values"]}
+    values = {each["key"]: each["value"] for each in context.run_offline("config")["values"]}
     return bool(values.get(TCP_PORT))
 
 
-def _service_files(environ: Mapping[str, str], *, uses_tcp: bool) -> dict[Path, bytes]:
-    """Return the files of the daemon's service with their contents."""
+def _service_files(
+    environ: Mapping[str, str], service: UserService, words: list[str], *, uses_tcp: bool
+) -> dict[Path, bytes]:
+    """Return the files of a service with their contents. words: the command of the proxy."""
     if sys.platform == "darwin":
-        log = process.log_file(environ)
+        log = run_folder(environ) / service.log
         process.make_private_folder(log.parent)
+        if service is PROXY:
+            return {_job_file(environ, service): _launchd_job(service, words, environ, log)}
         process.make_private_folder(socket_path(environ).parent)  # launchd makes the socket, and no folder
-        return {_job_file(environ, DAEMON): property_list(sys.executable, environ, log)}
-    texts = units(Path(sys.executable).with_name("mnemod"), environ, uses_tcp=uses_tcp)
+        return {_job_file(environ, service): property_list(sys.executable, environ, log)}
+    if service is PROXY:
+        (name,) = service.units
+        texts = {name: _with_lines(_templates() / name, {"ExecStart=": _start_lines(words, environ)})}
+    else:
+        texts = units(Path(sys.executable).with_name("mnemod"), environ, uses_tcp=uses_tcp)
     return {units_folder(environ) / name: text.encode() for name, text in texts.items()}
-
-
-def _proxy_files(environ: Mapping[str, str], words: list[str]) -> dict[Path, bytes]:
-    """Return the file of the proxy's service with its content."""
-    if sys.platform == "darwin":
-        log = run_folder(environ) / PROXY.log
-        process.make_private_folder(log.parent)
-        return {_job_file(environ, PROXY): proxy_property_list(words, environ, log)}
-    return {units_folder(environ) / name: text.encode() for name, text in proxy_units(words, environ).items()}
 
 
 def service_file(environ: Mapping[str, str], service: UserService = DAEMON) -> Path:

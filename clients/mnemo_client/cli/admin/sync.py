@@ -6,29 +6,26 @@ import secrets
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.units import local_minute, plural, short_path
 from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, UsageError
-from mnemo_client.protocol.synchronisation import SyncAnswer, SyncDevice
+from mnemo_client.protocol.maintenance import SyncAnswer
 
 PASSPHRASE_VARIABLE = "MNEMO_SYNC_PASSPHRASE"
 
 
-def init(context: CommandContext) -> int:
-    """Make a folder a shared one, and share the store through it."""
+def init(context: CommandContext) -> None:
     options = context.options
     folder, client = context.path(options.folder), context.client()
     passphrase = _new_passphrase(context)
     answer = client.share(str(folder), passphrase=passphrase, name=options.name, create=True)
     if context.print_json_if_asked():
-        return EXIT_DONE
+        return
     shown = short_path(str(folder), context.cwd, context.home)
     context.print(f"{context.style.good('shared')} through {shown}")
     _report_problem(context, answer)
     context.message(f"on the other device, once the folder is there: mnemo sync join {shown}")
     context.message("it asks for the passphrase, or takes the pairing code of: mnemo sync invite")
-    return EXIT_DONE
 
 
-def join(context: CommandContext) -> int:
-    """Share the store through a folder that another device shares."""
+def join(context: CommandContext) -> None:
     options = context.options
     folder, client = context.folder(options.folder), context.client()
     passphrase = None if options.code else context.environ.get(PASSPHRASE_VARIABLE)
@@ -39,16 +36,14 @@ def join(context: CommandContext) -> int:
         passphrase = getpass.getpass("passphrase of the folder: ")
     answer = client.share(str(folder), passphrase=passphrase or None, code=options.code, name=options.name)
     if context.print_json_if_asked():
-        return EXIT_DONE
+        return
     others = [each for each in answer.devices if not each.is_this]
     read = sum(each.read for each in others)
     context.print(f"{context.style.good('joined')}: {plural(read, 'change')} of {plural(len(others), 'device')} merged")
     _report_problem(context, answer)
-    return EXIT_DONE
 
 
 def status(context: CommandContext) -> int:
-    """Show whether the memory is shared, with which devices, and what waits."""
     answer = context.client().sync_status()
     if context.print_json_if_asked():
         return EXIT_DONE if answer.shared else EXIT_NOT_FOUND
@@ -56,43 +51,44 @@ def status(context: CommandContext) -> int:
 
 
 def now(context: CommandContext) -> int:
-    """Exchange changes with the other devices now."""
     answer = context.client().exchange_changes()
     return EXIT_DONE if context.print_json_if_asked() else _show(context, answer)
 
 
-def invite(context: CommandContext) -> int:
-    """Print a pairing code."""
+def invite(context: CommandContext) -> None:
     answer = context.client().invite()
     if not context.print_json_if_asked():
         context.print(answer.code)
         context.message(
             "whoever has this code and the folder can read the whole memory: mnemo sync join FOLDER --code …"
         )
-    return EXIT_DONE
 
 
 def remove(context: CommandContext) -> int:
-    """Read a device no more, and replace the key of the folder."""
     options, client = context.options, context.client()
+    answer = client.sync_status()
+    if not answer.shared:
+        return EXIT_NOT_FOUND if context.print_json_if_asked() else _show(context, answer)
+    known = answer.devices
+    if not any(options.device in (each.id, each.name) and not each.is_this for each in known):
+        there = ", ".join(f"{each.name} ({each.id})" for each in known if not each.is_this)
+        raise UsageError(f"no other device is called {options.device!r}", f"there are: {there or 'none'}")
     if not options.yes:
         context.confirm(f"remove {options.device}: it gets nothing new, and every other device has to join again")
-    answer = client.remove_device(options.device, _new_passphrase(context))
+    removal = client.remove_device(options.device, _new_passphrase(context))
     if not context.print_json_if_asked():
         context.print(f"{context.style.good('removed')} {options.device}; the folder has a new key")
-        context.message(f"on each device that stays: mnemo sync rejoin --code {answer.code}")
+        context.message(f"on each device that stays: mnemo sync rejoin --code {removal.code}")
     return EXIT_DONE
 
 
 def rejoin(context: CommandContext) -> int:
-    """Take the new key after a device was removed."""
     options = context.options
     answer = context.client().renew_key(options.code)
     return EXIT_DONE if context.print_json_if_asked() else _show(context, answer)
 
 
 def leave(context: CommandContext) -> int:
-    """Share the memory no more; everything stays here."""
     client = context.client()
     answer = client.sync_status()
     if not answer.shared:
@@ -132,16 +128,12 @@ def _show(context: CommandContext, answer: SyncAnswer) -> int:
     if answer.unsent:
         context.print(f"waiting  {plural(answer.unsent, 'change')} of this device")
     for each in answer.devices:
-        context.print(f"device   {_device_line(each)}")
+        merged = "this one" if each.is_this else "removed" if each.removed else f"{plural(each.read, 'change')} merged"
+        context.print(f"device   {each.name or each.id}  {merged}")
         for text in filter(None, (each.problem, each.waiting)):
             context.print(f"         {style.bad(text) if text == each.problem else text}")
     _report_problem(context, answer)
     return EXIT_DONE
-
-
-def _device_line(device: SyncDevice) -> str:
-    what = "this one" if device.is_this else "removed" if device.removed else f"{plural(device.read, 'change')} merged"
-    return f"{device.name or device.id}  {what}"
 
 
 def _report_problem(context: CommandContext, answer: SyncAnswer) -> None:

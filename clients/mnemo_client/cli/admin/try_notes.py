@@ -20,7 +20,7 @@ from mnemo_client.cli.format.answers import hit_lines, recall_summary
 from mnemo_client.cli.format.units import plural, short_path
 from mnemo_client.cli.terminal import sanitize
 from mnemo_client.client import Client
-from mnemo_client.errors import EXIT_DONE, NotFoundError
+from mnemo_client.errors import NotFoundError
 from mnemo_client.protocol.choices import Ranker
 from mnemo_client.protocol.memories import MemoryView
 from mnemo_client.protocol.retrieval import RecallAnswer
@@ -44,7 +44,7 @@ class TrialQuestion(NamedTuple):
     origin: str  # the note it comes from
 
 
-def run(context: CommandContext) -> int:
+def run(context: CommandContext) -> None:
     folder, style = context.folder(context.options.folder), context.style
     began = time.monotonic()
     with scratch_daemon.scratch_daemon(context, "try") as client:
@@ -72,7 +72,6 @@ def run(context: CommandContext) -> int:
     if not context.print_json_if_asked(report):
         shown = short_path(str(folder), context.cwd, context.home)
         context.print("Nothing of this was stored. Next:", f"  mnemo init {shown}", "  mnemo recall WORDS")
-    return EXIT_DONE
 
 
 def _files(status: StatusAnswer) -> int:
@@ -94,7 +93,9 @@ def _wait_for_notes(context: CommandContext, client: Client) -> StatusAnswer:
 
 
 def _ask_questions(client: Client, questions: Sequence[TrialQuestion], ranker: Ranker) -> list[RecallAnswer]:
-    return [client.recall(each.text, top_k=HITS, highlight=True, dry=True, ranker=ranker) for each in questions]
+    return [
+        client.recall(each.text, top_k=HITS, highlight=True, dry=True, ranker=ranker, time="off") for each in questions
+    ]
 
 
 def _trial_lines(

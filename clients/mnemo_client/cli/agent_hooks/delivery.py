@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mnemo_client import process
-from mnemo_client.cli.agent_hooks.inbox import FOLDER_NAME, HookInbox, JsonObject, entries_of
+from mnemo_client.cli.agent_hooks.inbox import FINAL_REFUSALS, FOLDER_NAME, HookInbox, JsonObject, entries_of
 from mnemo_client.errors import InvalidAnswerError, MnemoError, RefusalError, UnreachableError
 from mnemo_client.http import MalformedAnswerError, SocketConnection
 from mnemo_client.paths import run_folder, socket_path
@@ -25,7 +25,6 @@ from mnemo_client.protocol.choices import HOOK_EVENTS, HookEvent
 ANSWER_BYTES_MAX = 4 * 1024 * 1024  # four times the largest context that the settings allow
 NO_ANSWER = "the daemon did not answer in time"
 ANSWER_SECONDS_MAX = 60.0  # for one entry
-FINAL_REFUSALS = frozenset({400, 404, 413, 422})  # would be the same at the next attempt
 
 
 def ask_hook(socket: Path, event: HookEvent, fields: JsonObject, agent: str | None, seconds: float) -> bytes:
@@ -115,7 +114,13 @@ def deliver(environ: Mapping[str, str]) -> bool:
         process.ensure_running(environ, lambda _: None)
         for path, entry in entries_of(inbox):
             try:
-                _deliver_entry(socket_path(environ), entry)
+                fields = {name: value for name, value in entry.items() if name not in ("event", "agent")}
+                named = entry.get("event")
+                event: HookEvent = next((each for each in HOOK_EVENTS if each == named), "reply")
+                agent = entry.get("agent")
+                ask_hook(
+                    socket_path(environ), event, fields, agent if isinstance(agent, str) else None, ANSWER_SECONDS_MAX
+                )
             except RefusalError as refused:
                 if refused.status not in FINAL_REFUSALS:
                     raise
@@ -123,14 +128,6 @@ def deliver(environ: Mapping[str, str]) -> bool:
             else:
                 path.unlink(missing_ok=True)
     return True
-
-
-def _deliver_entry(socket: Path, entry: JsonObject) -> None:
-    fields = {name: value for name, value in entry.items() if name not in ("event", "agent")}
-    named = entry.get("event")
-    event: HookEvent = next((each for each in HOOK_EVENTS if each == named), "reply")
-    agent = entry.get("agent")
-    ask_hook(socket, event, fields, agent if isinstance(agent, str) else None, ANSWER_SECONDS_MAX)
 
 
 def main() -> int:

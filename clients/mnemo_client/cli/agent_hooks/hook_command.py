@@ -15,7 +15,7 @@ from mnemo_client.cli.agent_hooks.delivery import ask_hook, decode_answer, inbox
 from mnemo_client.cli.agent_hooks.inbox import STEP_SHARE, JsonObject
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.terminal import sanitize
-from mnemo_client.errors import EXIT_DONE, MnemoError, UnreachableError, UsageError
+from mnemo_client.errors import MnemoError, UnreachableError, UsageError
 from mnemo_client.paths import socket_path
 from mnemo_client.protocol.choices import AgentHook
 
@@ -36,7 +36,7 @@ EVENT_NAMES = {"prompt": "UserPromptSubmit", "session-start": "SessionStart"}  #
 WAITING_SECONDS = 60.0  # after which an exchange that is not delivered is reported
 
 
-def hook(context: CommandContext) -> int:
+def hook(context: CommandContext) -> None:
     """Run a hook with the input on standard input, and print the context to inject.
 
     It fails open: an agent goes on without its memory, and a person finds the reason in one line on standard error.
@@ -52,7 +52,6 @@ def hook(context: CommandContext) -> int:
         context.message(f"the hook did nothing: {sanitize(failed.strerror or str(failed))}")
     except Exception as bug:  # noqa: BLE001 - an agent whose hook fails may refuse the prompt
         context.message(f"the hook did nothing: a bug in it: {type(bug).__name__}: {sanitize(str(bug))}")
-    return EXIT_DONE
 
 
 def _budget_ms(context: CommandContext) -> int:
@@ -74,7 +73,8 @@ class AgentHookRun:
     def run(self) -> None:
         text = read_input(self._context.stdin, max(self._deadline, time.monotonic() + INPUT_SECONDS_MIN))
         event = read_event(self._name, text, self._context.options.session)
-        fields = {"namespace": self._namespace_of(event)}
+        folder = event.folder or self._context.cwd  # of the agent, which need not be that of this process
+        fields = {"namespace": namespace.choose_namespace(self._context.options.namespace, folder, self._environ).name}
         if event.session_id:
             fields["session_id"] = event.session_id
         steps: dict[AgentHook, Callable[[AgentEvent, JsonObject], None]] = {
@@ -86,11 +86,6 @@ class AgentHookRun:
             "session-end": self._end_session,
         }
         steps[self._name](event, fields)
-
-    def _namespace_of(self, event: AgentEvent) -> str:
-        """Return the namespace of the agent's working directory, which need not be that of this process."""
-        folder = event.folder or self._context.cwd
-        return namespace.choose_namespace(self._context.options.namespace, folder, self._environ).name
 
     # Hooks that print
 

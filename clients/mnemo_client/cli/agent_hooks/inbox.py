@@ -24,6 +24,7 @@ ENTRIES_MAX = 1000
 STEP_SHARE = 0.5  # of both limits, beyond which no call of a tool is added: the rest is for prompts and replies
 BYTES_MAX = 32 * 1024 * 1024
 REFUSED_MAX = 20
+FINAL_REFUSALS = frozenset({400, 404, 413, 422})  # of an entry: would be the same at the next attempt
 SESSION_BYTES_MAX = 100  # of a session's name that name its file
 PENDING_SECONDS_MAX = 24 * 3600.0  # after which a prompt without a reply is stored alone
 

@@ -90,7 +90,9 @@ def _add(context: CommandContext, client: SetupClient, files: list[ConfigFile]) 
     backups = [apply_addition(change, records, client.name) for change in needed]
     head = "is set up" if needed else "is set up already; nothing was changed"
     next_steps = [f"next: {client.next_steps}"] if needed else []
-    _report(context, client, head, list(zip(needed, backups, strict=True)), next_steps, _warnings(client))
+    lacks_tools = client.uses_mcp and find_spec("mcp") is None
+    warnings = ["the tools of the server need the extra `mcp`: pip install 'mnemod[mcp]'"] if lacks_tools else []
+    _report(context, client, head, list(zip(needed, backups, strict=True)), next_steps, warnings)
     return EXIT_DONE
 
 
@@ -139,12 +141,6 @@ def _show(context: CommandContext, client: SetupClient, changes: list[FileChange
         context.print(*(sanitize(line, lines=True) for line in each["diff"]))
     context.message("nothing was written" if shown else f"nothing would change for {client.title}")
     return EXIT_DONE
-
-
-def _warnings(client: SetupClient) -> list[str]:
-    """Return the warning that the daemon cannot serve MCP yet, if so."""
-    is_missing = client.uses_mcp and find_spec("mcp") is None
-    return ["the tools of the server need the extra `mcp`: pip install 'mnemod[mcp]'"] if is_missing else []
 
 
 def _short(context: CommandContext, path: Path) -> str:

@@ -18,12 +18,10 @@ Page = MemoryPage | SearchAnswer
 
 
 def list_memories(context: CommandContext) -> int:
-    """List the memories of the namespace, the last stored first."""
     return _list(context, context.reading_client().list_memories)
 
 
 def recent(context: CommandContext) -> int:
-    """List the memories of the namespace and of `default`, by when they happened, the newest first."""
     return _list(context, context.reading_client().recent)
 
 
@@ -59,7 +57,6 @@ def _list(context: CommandContext, read: Callable[..., Page]) -> int:
 
 
 def tags(context: CommandContext) -> int:
-    """List the tags of the namespace with their numbers of memories."""
     answer = context.reading_client().tags()
     if context.wants_json:
         context.print_answer()
@@ -111,16 +108,14 @@ def _show_members(context: CommandContext) -> int:
     return EXIT_DONE if lines else EXIT_NOT_FOUND
 
 
-def namespaces(context: CommandContext) -> int:
-    """List the namespaces with their numbers of memories, and mark the one in use."""
+def namespaces(context: CommandContext) -> None:
     counts = context.client().status().namespaces
     chosen = context.namespace.name or "default"
     if not context.print_json_if_asked({"namespaces": counts, "here": chosen}):
         context.page(count_lines({chosen: 0, **counts}, context.style, chosen))
-    return EXIT_DONE
 
 
-def values(context: CommandContext) -> int:
+def values(context: CommandContext) -> None:
     """Print the values that a shell offers for an option, a line each; none if no daemon runs."""
     from mnemo_client.errors import MnemoError
 
@@ -139,4 +134,3 @@ def values(context: CommandContext) -> int:
     offered = [name for name in names if name.isprintable() and not set(name) & set(" \t'\"`$\\;&|<>()*?!")]
     if not context.print_json_if_asked(offered):
         context.print(*offered)
-    return EXIT_DONE

@@ -7,11 +7,10 @@ from typing import Any
 
 from mnemo_client.cli.arguments import list_candidates, memory_id_argument, time_argument
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.format.differences import word_diff
-from mnemo_client.cli.format.records import operation_text
-from mnemo_client.cli.format.units import first_line, local_minute, local_time, number_text, short_id
+from mnemo_client.cli.format.records import operation_text, word_diff
+from mnemo_client.cli.format.units import event_date, first_line, local_minute, local_time, number_text, short_id
 from mnemo_client.cli.terminal import TextStyle, sanitize, table
-from mnemo_client.errors import EXIT_DONE, UsageError
+from mnemo_client.errors import UsageError
 from mnemo_client.protocol.changes import (
     ChangeEvent,
     DifferenceView,
@@ -38,33 +37,30 @@ _YEAR = re.compile(r"(19|20)\d\d")
 _SIGNS = {"added": "+", "restored": "+", "changed": "~", "trashed": "-", "dropped": "-"}
 
 
-def history(context: CommandContext) -> int:
-    """List every version of a memory, the newest first, with its changes."""
+def history(context: CommandContext) -> None:
     client = context.client()
     with list_candidates(client):
         answer = client.history(memory_id_argument(context, context.options.id), limit=context.options.top)
     if context.print_json_if_asked():
-        return EXIT_DONE
+        return
     context.page(list(version_lines(answer, context.style)))
     if answer.cursor is not None:
         context.message("there are earlier versions; show them with: mnemo history ID --top 500")
     elif answer.versions and answer.versions[-1].memory.version > 1:
         context.message("earlier versions were not kept")
     context.message("undo a change with: mnemo undo CHANGE")
-    return EXIT_DONE
 
 
-def diff(context: CommandContext) -> int:
-    """List what changed in each memory of the namespace since a time."""
+def diff(context: CommandContext) -> None:
     options = context.options
     until = None if options.until is None else _point_in_time(options.until)
     answer = context.reading_client().diff(_point_in_time(options.since), until=until, limit=options.top)
     if context.print_json_if_asked():
-        return EXIT_DONE
+        return
     rows = [*answer.added, *answer.changed, *answer.removed]
     if not rows:
         context.message(f"nothing changed in namespace {sanitize(answer.namespace)}")
-        return EXIT_DONE
+        return
     context.page(list(diff_lines(rows, context.style)))
     counts = f"{len(answer.added)} added · {len(answer.changed)} changed · {len(answer.removed)} removed"
     counts = f"shown: {counts}" if answer.cursor is not None else counts
@@ -73,10 +69,9 @@ def diff(context: CommandContext) -> int:
     if answer.cursor is not None:
         since = sanitize(options.since)
         context.message(f"there is more; show it with: mnemo diff {since} --top 500, or narrow it with --until")
-    return EXIT_DONE
 
 
-def events(context: CommandContext) -> int:
+def events(context: CommandContext) -> None:
     """Follow the events of the namespace; with `--json` a line each."""
     options = context.options
     client = context.reading_client()
@@ -89,7 +84,6 @@ def events(context: CommandContext) -> int:
             context.terminal.flush()
     except KeyboardInterrupt:
         context.close()
-    return EXIT_DONE
 
 
 def _event_lines(event: Event) -> Iterator[str]:
@@ -145,7 +139,7 @@ def version_lines(answer: HistoryAnswer, style: TextStyle) -> Iterator[str]:
             yield f"  {first_line(version.memory)}"
         else:
             old, new = _fields(before.memory), _fields(version.memory)
-            yield from field_lines(old, new, [name for name in new if old[name] != new[name]], style, "  ")
+            yield from field_lines(old, new, [*new], version.memory, style, "  ")
 
 
 def _author(change: VersionView | DifferenceView) -> str:
@@ -159,7 +153,7 @@ def diff_lines(rows: Sequence[DifferenceView], style: TextStyle) -> Iterator[str
     for row, head in zip(rows, heads, strict=True):
         yield head
         if row.how == "changed":
-            yield from field_lines(row.before, row.after, row.fields, style, "    ")
+            yield from field_lines(row.before, row.after, row.fields, row.memory, style, "    ")
 
 
 def _difference_row(row: DifferenceView, style: TextStyle) -> list[str]:
@@ -171,12 +165,13 @@ def _difference_row(row: DifferenceView, style: TextStyle) -> list[str]:
 
 
 def field_lines(
-    before: dict[str, Any], after: dict[str, Any], names: Sequence[str], style: TextStyle, indent: str
-) -> Iterator[str]:
-    """Yield the changes, a field a line; for texts the changed words."""
+    before: dict[str, Any], after: dict[str, Any], names: Sequence[str], memory: MemoryView | None, style: TextStyle,
+    indent: str,
+) -> Iterator[str]:  # fmt: skip
+    """Yield the changes of a memory, a field a line; for texts the changed words."""
     for name in names:
         old, new = before.get(name), after.get(name)
-        if name in BOOKKEEPING_FIELDS or old == new:
+        if name in BOOKKEEPING_FIELDS or old == new or (name == "event_at" and memory and not event_date(memory)):
             continue
         if name == "content":
             yield f"{indent}{style.dim('content')}: {word_diff(str(old), str(new), style)}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from mnemo_client.cli.arguments import list_candidates, memory_id_argument, time_argument
+from mnemo_client.cli.arguments import list_candidates, memory_id_argument, request_fields
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.records import choice_lines
 from mnemo_client.cli.format.units import number_text, plural, short_id, size_text
@@ -71,7 +71,7 @@ def _show_status(context: CommandContext) -> int:
     return EXIT_FAILED if waiting else EXIT_DONE
 
 
-def trash_empty(context: CommandContext) -> int:
+def trash_empty(context: CommandContext) -> None:
     client, options = context.client(), context.options
     counted = client.empty_trash()
     if counted.dropped and not options.dry_run:
@@ -88,22 +88,12 @@ def trash_empty(context: CommandContext) -> int:
         context.print(f"{verb}: {_memory_count(counted.dropped)} in the trash, {size_text(counted.bytes)}")
         if not counted.dry_run:
             context.message("their bytes stay in files until they are overwritten; mnemo forget leaves none")
-    return EXIT_DONE
 
 
 def _filter_from_options(context: CommandContext) -> EraseFilter | None:
     """Return the filter that the options name; None if they name nothing. --all names the whole namespace."""
     options = context.options
-    wanted = EraseFilter(
-        kinds=options.kind,
-        categories=options.category,
-        states=options.state,
-        tags=options.tag,
-        source=options.source,
-        speaker=options.speaker,
-        since=time_argument(options.since),
-        until=time_argument(options.until),
-    )
+    wanted = EraseFilter(**request_fields(options, EraseFilter))
     if wanted == EraseFilter() and not options.all:
         return None
     wanted.namespace = context.namespace.name

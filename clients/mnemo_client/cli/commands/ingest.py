@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from mnemo_client.cli.arguments import time_argument
+from mnemo_client.cli.arguments import request_fields
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.answers import degraded_text
 from mnemo_client.cli.format.records import explanation_lines, reason_text
@@ -42,23 +42,15 @@ _OUTCOME_LABELS = (
 
 def ingest(context: CommandContext) -> int:
     """Store each file as a text of its own; without a file, standard input."""
-    options = context.options
     client = context.client()
     worst = EXIT_DONE
-    for name, text in _input_texts(context):
-        request = IngestRequest(
-            text=text,
-            source=options.source or (None if name == "-" else Path(name).name[-SOURCE_CHARS_MAX:]),
-            tags=options.tag,
-            speaker=options.speaker,
-            session_id=options.session,
-            event_at=time_argument(options.at),
-            evidence=[str(Path(name).expanduser().resolve())] if name != "-" else [],
-            infer=options.infer or None,
-            wait=context.wait_for_statements,
-            dedup=options.dedup,
-            explain=options.explain,
-        )
+    for name in context.options.file or ["-"]:
+        text = _read(context, name)
+        fields: dict[str, Any] = {"wait": context.wait_for_statements}
+        if name != "-":
+            fields["source"] = Path(name).name[-SOURCE_CHARS_MAX:]
+            fields["evidence"] = [str(Path(name).expanduser().resolve())]
+        request = IngestRequest(text=text, **fields | request_fields(context.options, IngestRequest))
         worst = max(worst, _report(context, name, client.ingest(request)))
     return worst
 
@@ -70,21 +62,17 @@ def turns(context: CommandContext) -> int:
     client = context.client()
     worst = EXIT_DONE
     for start in range(0, len(parsed), TURNS_A_REQUEST):
-        request = TurnsRequest(
-            session_id=options.session,
-            turns=parsed[start : start + TURNS_A_REQUEST],
-            tags=options.tag,
-            explain=options.explain,
-        )
+        part = parsed[start : start + TURNS_A_REQUEST]
+        request = TurnsRequest(turns=part, **request_fields(options, TurnsRequest))
         worst = max(worst, _report(context, options.file, client.turns(request)))
     return worst
 
 
-def reclassify(context: CommandContext) -> int:
+def reclassify(context: CommandContext) -> None:
     options = context.options
     answer = context.client().reclassify(ReclassifyRequest(dry_run=options.dry_run))
     if context.print_json_if_asked():
-        return EXIT_DONE
+        return
     for row in answer.changes[:SHOWN_MAX]:
         context.print(_reclassification_line(row, context.style))
     if answer.changed > SHOWN_MAX:
@@ -96,12 +84,6 @@ def reclassify(context: CommandContext) -> int:
     )
     if answer.group is not None:
         context.message(f"undo this with: mnemo undo --group {answer.group}")
-    return EXIT_DONE
-
-
-def _input_texts(context: CommandContext) -> Iterator[tuple[str, str]]:
-    for name in context.options.file or ["-"]:
-        yield name, _read(context, name)
 
 
 def _read(context: CommandContext, name: str) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mnemo_client.cli.arguments import memory_id_argument, time_argument
+from mnemo_client.cli.arguments import memory_id_argument, request_fields, time_argument
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.knowledge import (
     chain_lines,
@@ -18,6 +18,7 @@ from mnemo_client.cli.operation_progress import shown_progress
 from mnemo_client.cli.terminal import sanitize
 from mnemo_client.client import Client
 from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, UsageError
+from mnemo_client.protocol.profiles import CompressRequest
 
 FACTS_SHOWN = 100  # where no number is asked for
 NODES_SHOWN = 20
@@ -94,7 +95,6 @@ def graph(context: CommandContext) -> int:
 
 
 def profile(context: CommandContext) -> int:
-    """Show the profile of the user, or with `--project` what is known about a project."""
     client, name = context.reading_client(), context.options.project
     if name is not None:
         project = client.project(name)
@@ -111,8 +111,7 @@ def profile(context: CommandContext) -> int:
     return EXIT_DONE
 
 
-def profile_add(context: CommandContext) -> int:
-    """Write an entry. Without `--evidence` the text is remembered first, and is the evidence."""
+def profile_add(context: CommandContext) -> None:
     options = context.options
     text, client = context.text(options.text, "write"), context.client()
     evidence = [memory_id_argument(context, each) for each in options.evidence]
@@ -128,29 +127,21 @@ def profile_add(context: CommandContext) -> int:
     if not context.print_json_if_asked():
         place = f"{bucket} of {sanitize(options.project)}" if options.project else bucket
         context.print(f"{context.style.good('written')} to {place}: {short_id(answer.ids[0])}")
-    return EXIT_DONE
 
 
-def profile_rm(context: CommandContext) -> int:
-    """Move entries to the trash; their evidence stays."""
+def profile_rm(context: CommandContext) -> None:
     ids = [memory_id_argument(context, each) for each in context.options.id]
     answer = context.client().update_profile(remove=ids)
     if not context.print_json_if_asked():
         context.message(f"{plural(len(answer.removed), 'entry', 'entries')} moved to the trash; the evidence stays")
-    return EXIT_DONE
 
 
-def compress(context: CommandContext) -> int:
-    """Summarize the oldest conversations, and lift old items to profiles."""
-    options = context.options
-    fields = {"sessions": options.sessions, "cutoff_hours": options.cutoff_hours}
-    given = {name: value for name, value in fields.items() if value is not None}
+def compress(context: CommandContext) -> None:
     client = context.client()
     with shown_progress(context, "compress"):
-        answer = client.compress(dry_run=options.dry_run, **given)
+        answer = client.compress(**request_fields(context.options, CompressRequest))
     if context.print_json_if_asked():
-        return EXIT_DONE
+        return
     context.page(compression_lines(answer, context.style))
     if answer.group is not None and (answer.sessions or answer.compressed):
         context.message(f"take it back with: mnemo undo --group {answer.group}")
-    return EXIT_DONE

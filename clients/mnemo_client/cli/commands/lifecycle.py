@@ -1,5 +1,7 @@
 """The commands of the lifecycle: consolidate, audit, review."""
 
+from functools import partial
+
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.lifecycle import consolidate_lines, cycle_lines, proposal_lines, waiting_operations
 from mnemo_client.cli.format.units import SHORT_ID_DIGITS, plural
@@ -37,7 +39,6 @@ def consolidate(context: CommandContext) -> int:
 
 
 def audit(context: CommandContext) -> int:
-    """Look through core and working memories and show what is proposed; with --apply, ask about each."""
     options = context.options
     if options.apply and (context.wants_json or not context.has_terminal):
         raise UsageError("--apply asks about each, and needs a terminal", "see: mnemo review --help")
@@ -56,7 +57,6 @@ def audit(context: CommandContext) -> int:
 
 
 def review(context: CommandContext) -> int:
-    """List the operations that wait for approval; with --ask, ask about each."""
     client, options = context.client(), context.options
     if options.ask and (context.wants_json or not context.has_terminal):
         raise UsageError("--ask needs a terminal", "decide with: mnemo review approve ID, mnemo review reject ID")
@@ -79,25 +79,13 @@ def show_proposals(context: CommandContext, answer: ReviewAnswer) -> int:
     return EXIT_DONE
 
 
-def review_approve(context: CommandContext) -> int:
-    """Approve operations."""
-    return _decide(context, "approve", "approved")
-
-
-def review_reject(context: CommandContext) -> int:
-    """Reject operations, which are not proposed again while the texts stay as they are."""
-    return _decide(context, "reject", "rejected")
-
-
-def review_edit(context: CommandContext) -> int:
-    """Approve an operation with another text."""
+def review_edit(context: CommandContext) -> None:
     options = context.options
     text = context.text(options.text, "write")
     done = context.client().decide(options.id, "approve", text, force=options.force)
     if not context.print_json_if_asked():
         context.print(f"{context.style.good('approved')} {done.id[:SHORT_ID_DIGITS]}")
         context.message("undo this with: mnemo undo")
-    return EXIT_DONE
 
 
 def _decide(context: CommandContext, verdict: Verdict, done: str) -> int:
@@ -119,6 +107,10 @@ def _decide(context: CommandContext, verdict: Verdict, done: str) -> int:
     elif verdict == "approve":
         context.message("undo the last of them with: mnemo undo")
     return EXIT_DONE if ids else EXIT_NOT_FOUND
+
+
+review_approve = partial(_decide, verdict="approve", done="approved")
+review_reject = partial(_decide, verdict="reject", done="rejected")
 
 
 def _ask_each(context: CommandContext, proposals: list[ProposalView]) -> int:

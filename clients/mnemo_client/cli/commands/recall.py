@@ -90,7 +90,7 @@ def _with_default_cut(fields: dict[str, Any]) -> dict[str, Any]:
     return {"cut": cut, **({"min_score": SHOWN_SCORE_MIN} if cut == "gap" else {}), **fields}
 
 
-def why(context: CommandContext) -> int:
+def why(context: CommandContext) -> None:
     """Exit 0 whatever the reason is: the explanation is the answer."""
     options = context.options
     fields = _with_default_cut(request_fields(options, WhyRequest))
@@ -98,11 +98,10 @@ def why(context: CommandContext) -> int:
     with list_candidates(client):
         answer = client.why(memory_id_argument(context, options.id), question, **fields)
     if context.print_json_if_asked():
-        return EXIT_DONE
+        return
     context.print(*traces.why_lines(answer, context.style))
     if answer.degraded:
         context.message(_missing_text(client, answer.degraded))
-    return EXIT_DONE
 
 
 def search(context: CommandContext) -> int:
@@ -134,7 +133,7 @@ def ask(context: CommandContext) -> int:
         context.message(f"this was not the answer: {sanitize(answer.reason or 'it was withdrawn')}")
     context.print(*answer_lines(answer, context.style, context.cwd, context.home, shown=len(shown)))
     if answer.sensitive:
-        matching = plural(answer.sensitive, "memory that matches better is", "memories that match better are")
+        matching = plural(answer.sensitive, "memory that matches as well is", "memories that match as well are")
         context.message(f"{matching} tagged sensitive and left out; include them with: -t sensitive")
     if answer.abstained and answer.method == "llm":
         where = f"the memories of namespace {answer.namespace}"
@@ -190,16 +189,15 @@ def _report_nothing(context: CommandContext, namespace: str, missing: str, *, is
     return EXIT_NOT_FOUND
 
 
-def open_hit(context: CommandContext) -> int:
+def open_hit(context: CommandContext) -> None:
     hit = numbered_hit(context, context.options.number)
     if context.print_json_if_asked(hit):
-        return EXIT_DONE
+        return
     if hit["path"] is None:
         memory = context.client().get(str(hit["id"]))
         context.print(*memory_lines(memory, context.style, context.cwd, context.home))
-        return EXIT_DONE
+        return
     open_file(context, Path(str(hit["path"])), int(hit["line"]))
-    return EXIT_DONE
 
 
 def open_file(context: CommandContext, path: Path, line: int) -> None:

@@ -2,10 +2,9 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from mnemo_client import process
-from mnemo_client.cli.arguments import list_candidates, memory_id_argument, time_argument
+from mnemo_client.cli.arguments import list_candidates, memory_id_argument, request_fields, time_argument
 from mnemo_client.cli.commands.recall import open_file
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.records import (
@@ -17,47 +16,28 @@ from mnemo_client.cli.format.records import (
     undone_lines,
 )
 from mnemo_client.cli.format.units import first_line, short_id
-from mnemo_client.errors import EXIT_DONE, MnemoError, UsageError
+from mnemo_client.errors import MnemoError, UsageError
 from mnemo_client.paths import run_folder
 from mnemo_client.protocol.memories import MemoryView, NewMemory, Patch
 
+# Options of `add` that say what is to be done, and are no property of the memory.
+OF_THE_REQUEST = frozenset({"key", "supersedes", "infer", "dedup", "explain"})
 
-def add(context: CommandContext) -> int:
+
+def add(context: CommandContext) -> None:
     options = context.options
     text = context.text(options.text, "remember")
     client = context.client()
-    fields: dict[str, Any] = {
-        "tags": options.tag,
-        "kind": options.kind,
-        "category": options.category,
-        "importance": options.importance,
-        "speaker": options.speaker,
-        "event_at": time_argument(options.at),
-        "expires_at": time_argument(options.expires),
-        "evidence": options.evidence,
-        "pinned": options.pin or None,
-    }
-    answer = client.remember(
-        NewMemory(
-            content=text,
-            key=options.key,
-            supersedes=[memory_id_argument(context, text) for text in options.supersedes],
-            infer=options.infer or None,
-            wait=context.wait_for_statements,
-            dedup=options.dedup,
-            explain=options.explain,
-            # A field without an option stays as it is under a known key.
-            **{name: value for name, value in fields.items() if value is not None and value != []},
-        )
-    )
+    fields = request_fields(options, NewMemory)  # a field without an option stays as it is under a known key
+    fields["supersedes"] = [memory_id_argument(context, text) for text in options.supersedes]
+    answer = client.remember(NewMemory(content=text, wait=context.wait_for_statements, **fields))
     if not context.print_json_if_asked():
         context.print(remember_line(answer, context.style), *explanation_lines(answer, context.style))
-        if answer.outcome == "duplicate" and any(value for value in fields.values()):
+        if answer.outcome == "duplicate" and any(fields[name] for name in fields.keys() - OF_THE_REQUEST):
             context.message("its fields stay as they were; change them with: mnemo edit ID")
-    return EXIT_DONE
 
 
-def show(context: CommandContext) -> int:
+def show(context: CommandContext) -> None:
     """One memory whole; with --edges the memories that it is connected to as well, as JSON these alone."""
     client, options = context.client(), context.options
     if options.edges and options.as_of is not None:
@@ -66,15 +46,14 @@ def show(context: CommandContext) -> int:
         memory = client.get(memory_id_argument(context, options.id), time_argument(options.as_of))
     answer = client.edges(memory.id) if options.edges else None
     if context.print_json_if_asked():
-        return EXIT_DONE
+        return
     lines = memory_lines(memory, context.style, context.cwd, context.home)
     context.page([*lines, *(edge_lines(answer, context.style) if answer is not None else ())])
     if answer is not None and answer.cursor is not None:
         context.message(f"these are the first {len(answer.edges)} edges; there are more")
-    return EXIT_DONE
 
 
-def edit(context: CommandContext) -> int:
+def edit(context: CommandContext) -> None:
     client = context.client()
     with list_candidates(client):
         memory = client.get(memory_id_argument(context, context.options.id))
@@ -83,17 +62,16 @@ def edit(context: CommandContext) -> int:
         if context.has_terminal:
             context.message("this memory is part of a note: edit the note, the daemon reads it again")
         open_file(context, Path(memory.note.path), memory.note.lines[0])
-        return EXIT_DONE
+        return
     changed = client.patch(memory.id, change) if change is not None else _edit_text(context, memory)
     if changed is None:
         context.message("nothing changed")
     if context.wants_json:
         context.print_answer()
     elif changed is None:
-        return EXIT_DONE
+        return
     else:
         context.print(f"{context.style.good('changed')}: {short_id(changed.id)}, version {changed.version}")
-    return EXIT_DONE
 
 
 def _patch_from_options(context: CommandContext) -> Patch | None:
@@ -101,17 +79,12 @@ def _patch_from_options(context: CommandContext) -> Patch | None:
     options = context.options
     if options.pin and options.unpin:
         raise UsageError("--pin and --unpin contradict each other")
-    fields: dict[str, Any] = {
-        "tags": options.tag,
-        "importance": options.importance,
-        "kind": options.kind,
-        "category": options.category,
-        "pinned": True if options.pin else False if options.unpin else None,
-    }
+    fields = request_fields(options, Patch)
+    if options.unpin:
+        fields["pinned"] = False
     if options.content is not None:
         fields["content"] = context.text([options.content], "store")
-    given = {name: value for name, value in fields.items() if value is not None}
-    return Patch(**given) if given else None
+    return Patch(**fields) if fields else None
 
 
 def _edit_text(context: CommandContext, memory: MemoryView) -> MemoryView | None:
@@ -137,7 +110,7 @@ def _edit_text(context: CommandContext, memory: MemoryView) -> MemoryView | None
     return changed
 
 
-def rm(context: CommandContext) -> int:
+def rm(context: CommandContext) -> None:
     """Delete all of them in one change, or none if one id is wrong."""
     ids = [memory_id_argument(context, text) for text in context.options.id]
     client = context.client()
@@ -150,10 +123,9 @@ def rm(context: CommandContext) -> int:
     else:
         context.print(f"moved to the trash: {', '.join(map(short_id, answer.ids))}")
         context.message("undo this with: mnemo undo")
-    return EXIT_DONE
 
 
-def trash(context: CommandContext) -> int:
+def trash(context: CommandContext) -> None:
     set_aside = context.options.set_aside
     page = context.reading_client().trash(set_aside=set_aside, limit=context.options.top)
     if context.wants_json:
@@ -166,10 +138,9 @@ def trash(context: CommandContext) -> int:
             context.message(f"there is more; show it with: mnemo trash{' --set-aside' if set_aside else ''} --top 500")
         stays = "; rejected texts are erased after 30 days" if set_aside else ""
         context.message(f"restore one with: mnemo trash restore ID{stays}")
-    return EXIT_DONE
 
 
-def trash_restore(context: CommandContext) -> int:
+def trash_restore(context: CommandContext) -> None:
     client = context.client()
     bodies = []
     with list_candidates(client):  # all of them must exist before the first is restored
@@ -181,10 +152,9 @@ def trash_restore(context: CommandContext) -> int:
             context.print(f"{context.style.good('restored')}: {short_id(memory.id)}  "
                            f"{first_line(memory)}")  # fmt: skip
     context.print_json_if_asked(bodies[0] if len(bodies) == 1 else bodies)
-    return EXIT_DONE
 
 
-def undo(context: CommandContext) -> int:
+def undo(context: CommandContext) -> None:
     options = context.options
     named = [each for each in (options.change, options.seq, options.group, options.cycle) if each is not None]
     if len(named) > 1:
@@ -193,4 +163,3 @@ def undo(context: CommandContext) -> int:
     undone = context.client().undo(seq, options.group, cycle=options.cycle, dry_run=options.dry_run)
     if not context.print_json_if_asked():
         context.print(*undone_lines(undone, context.style))
-    return EXIT_DONE

@@ -1,7 +1,7 @@
 """The commands of sessions: the conversations, the steps of an agent's run, and what an agent reads at the start of a
 session or before a risky step."""
 
-from mnemo_client.cli.arguments import save_hit_numbers
+from mnemo_client.cli.arguments import request_fields, save_hit_numbers
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.records import listed_lines, remember_line, session_lines, step_lines, turn_lines
 from mnemo_client.cli.format.traces import session_trace_lines
@@ -75,8 +75,7 @@ def runs(context: CommandContext) -> int:
     return EXIT_DONE
 
 
-def step(context: CommandContext) -> int:
-    """Record a step of a run, behind the others or under its number, and say what was stored."""
+def step(context: CommandContext) -> None:
     options = context.options
     text = context.text(options.text, "record").strip()
     if len(text) > ACTION_CHARS_MAX:
@@ -84,30 +83,23 @@ def step(context: CommandContext) -> int:
             f"the action of a step has at most {ACTION_CHARS_MAX} characters; this text has {len(text)}",
             "give the result with --outcome and the findings with --findings",
         )
-    new = NewStep(
-        action=text, step_number=options.number, outcome=options.outcome or "", key_findings=options.findings or "",
-        agent_id=options.agent or AGENT,
-    )  # fmt: skip
+    new = NewStep(action=text, **{"agent_id": AGENT, **request_fields(options, NewStep)})
     answer = context.client().add_step(options.run, new)
     if not context.print_json_if_asked() and answer.memory.trace is not None:
         number = answer.memory.trace.step_number
         context.print(f"step {number} of {sanitize(options.run)}: {remember_line(answer, context.style)}")
-    return EXIT_DONE
 
 
-def resume(context: CommandContext) -> int:
-    """Print what an agent is to know at the start of a session."""
+def resume(context: CommandContext) -> None:
     options = context.options
     answer = context.reading_client().resume(tag=options.tag, session_id=options.session, task=options.task)
     if not context.print_json_if_asked():
         context.print(sanitize(answer.text, lines=True))
     if answer.degraded:
         context.message("there is no embedding model, so the task does not order the resume: mnemo models list")
-    return EXIT_DONE
 
 
 def triggers(context: CommandContext) -> int:
-    """List the memories to be read before an action, by weight."""
     options = context.options
     action = options.action.removeprefix("trigger:")  # the whole tag is understood, too
     answer = context.reading_client().triggers(action, limit=options.top)

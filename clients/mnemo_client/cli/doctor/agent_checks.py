@@ -9,11 +9,11 @@ from mnemo_client.cli.agent_hooks.delivery import deliver, inbox_of
 from mnemo_client.cli.agent_hooks.hook_command import WAITING_SECONDS
 from mnemo_client.cli.agent_setup.config_files import ConfigFile, SetupRecords, installed_file
 from mnemo_client.cli.agent_setup.setup_clients import CLIENTS, SetupClient, SetupPlaces, find_program
-from mnemo_client.cli.doctor.doctor_checks import DoctorCheck, Examination
+from mnemo_client.cli.doctor.doctor_checks import DoctorCheck, Examination, fail, ok, warn
 from mnemo_client.cli.format.units import duration_text, plural
 from mnemo_client.errors import MnemoError
 from mnemo_client.paths import run_folder
-from mnemo_client.server_place import ServerPlace
+from mnemo_client.process import ServerPlace
 
 
 def check_hooks(examined: Examination) -> list[DoctorCheck]:
@@ -21,24 +21,24 @@ def check_hooks(examined: Examination) -> list[DoctorCheck]:
     inbox = inbox_of(examined.environ)
     folder = inbox.folder
     if not folder.exists():
-        return [DoctorCheck("hooks", "ok", "nothing waits for the daemon")]
+        return ok("nothing waits for the daemon")
     if not folder.is_dir():
-        return [DoctorCheck("hooks", "fail", f"{folder} is not a folder", f"move {folder} elsewhere")]
+        return fail(f"{folder} is not a folder", f"move {folder} elsewhere")
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        return [DoctorCheck("hooks", "fail", f"{folder} cannot be read or written", f"chmod 700 {folder}")]
+        return fail(f"{folder} cannot be read or written", f"chmod 700 {folder}")
     waiting = [*inbox.entries(), *inbox.unanswered()]
     if damaged := [path for path in waiting if inbox.read(path) is None and path.exists()]:
         found = f"{plural(len(damaged), 'exchange')} of {len(waiting)} cannot be read: {damaged[0]}"
-        return [DoctorCheck("hooks", "fail", found, f"read it yourself, then: rm {damaged[0]}")]
+        return fail(found, f"read it yourself, then: rm {damaged[0]}")
     seconds = max((time.time() - path.stat().st_mtime for path in waiting), default=0.0)
     if seconds > WAITING_SECONDS:
         found = f"{plural(len(waiting), 'exchange')} not taken by the daemon, the oldest since {duration_text(seconds)}"
         fix = "mnemo doctor --fix delivers them" if examined.client is not None else "mnemo up; mnemo doctor --fix"
-        return [DoctorCheck("hooks", "warn", found, fix)]
+        return warn(found, fix)
     if refused := inbox.refused():
         found = f"the daemon refused {plural(len(refused), 'exchange')} of agents; they are kept in {folder}"
-        return [DoctorCheck("hooks", "warn", found, f"read them, then: rm {folder}/*.refused")]
-    return [DoctorCheck("hooks", "ok", f"{len(waiting) or 'nothing'} waits for the daemon")]
+        return warn(found, f"read them, then: rm {folder}/*.refused")
+    return ok(f"{len(waiting) or 'nothing'} waits for the daemon")
 
 
 def deliver_hooks(examined: Examination) -> str:
@@ -54,11 +54,11 @@ def check_proxy(examined: Examination) -> list[DoctorCheck]:
     """Check that the proxy that runs passes nothing off this machine."""
     record = ServerPlace(run_folder(examined.environ), "proxy").running()
     if record is None:
-        return [DoctorCheck("proxy", "ok", "none runs")]
+        return ok("none runs")
     if record.remote:
         found = f"what programs send through {record.address} goes to {record.remote}, off this machine"
-        return [DoctorCheck("proxy", "warn", found, "if you do not want that: start it without --allow-remote")]
-    return [DoctorCheck("proxy", "ok", f"{record.address} passes to a model server on this machine")]
+        return warn(found, "if you do not want that: start it without --allow-remote")
+    return ok(f"{record.address} passes to a model server on this machine")
 
 
 def check_page(examined: Examination) -> list[DoctorCheck]:
@@ -66,14 +66,15 @@ def check_page(examined: Examination) -> list[DoctorCheck]:
     places = [ServerPlace(run_folder(examined.environ), kind) for kind in ("page", "page-read-only")]
     running = [record for place in places if (record := place.running()) is not None]
     if not running:
-        return [DoctorCheck("page", "ok", "none is served; `mnemo ui` serves one")]
-    return [DoctorCheck("page", "ok", f"{each.address}, process {each.pid}") for each in running]
+        return ok("none is served; `mnemo ui` serves one")
+    return [check for each in running for check in ok(f"{each.address}, process {each.pid}")]
 
 
 def check_agents(examined: Examination) -> list[DoctorCheck]:
     """Check that the entries of `mnemo setup` run a command that exists, and are those of this version."""
     program = find_program(examined.environ)
-    records, faults, connected = SetupRecords(examined.environ), [], []
+    records, connected = SetupRecords(examined.environ), []
+    faults: list[DoctorCheck] = []
     for client, file, is_project in _files(examined, program):
         setup = f"mnemo setup {client.name}{' --project' if is_project else ''}"
         fix = f"{setup}, or {setup} --remove"
@@ -81,7 +82,7 @@ def check_agents(examined: Examination) -> list[DoctorCheck]:
             installed = installed_file(file)
         except MnemoError as error:
             if records.get(file.path.resolve()) is not None:  # a file without entries of ours is no matter of ours
-                faults.append(DoctorCheck("agents", "fail", error.message, error.hint or fix))
+                faults += fail(error.message, error.hint or fix)
             continue
         if installed is None:
             continue
@@ -89,13 +90,13 @@ def check_agents(examined: Examination) -> list[DoctorCheck]:
         path = examined.environ.get("PATH")
         if missing := sorted(each for each in installed.programs if shutil.which(each, path=path) is None):
             found = f"{client.title} runs {missing[0]}, which does not exist or cannot be executed ({file.path})"
-            faults.append(DoctorCheck("agents", "fail", found, fix))
+            faults += fail(found, fix)
         elif not installed.is_current:
             others = sorted(installed.programs - {program})
             detail = f"run {others[0]}, and this is {program}" if others else "are not those of this version"
-            faults.append(DoctorCheck("agents", "warn", f"the entries of {client.title} in {file.path} {detail}", fix))
+            faults += warn(f"the entries of {client.title} in {file.path} {detail}", fix)
     names = ", ".join(dict.fromkeys(connected))
-    return faults or [DoctorCheck("agents", "ok", names or "none is set up; connect one with: mnemo setup CLIENT")]
+    return faults or ok(names or "none is set up; connect one with: mnemo setup CLIENT")
 
 
 def _files(examined: Examination, program: str) -> Iterator[tuple[SetupClient, ConfigFile, bool]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mnemo_client import process
 from mnemo_client.cli.admin.models import DEFAULT_MODEL
-from mnemo_client.cli.doctor.doctor_checks import DoctorCheck, Examination, Outcome
+from mnemo_client.cli.doctor.doctor_checks import DoctorCheck, Examination, Outcome, fail, ok, warn
 from mnemo_client.cli.format.units import number_text, percent, plural, size_text
 from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError
@@ -30,21 +30,19 @@ DAY_SECONDS = 86_400
 def check_daemon(examined: Examination) -> list[DoctorCheck]:
     """Report if a daemon answers; it is not started for that."""
     if (status := examined.status) is not None:
-        return [DoctorCheck("daemon", "ok", f"runs, pid {status.pid}, {status.state}")]
+        return ok(f"runs, pid {status.pid}, {status.state}")
     error = examined.error or MnemoError("no daemon answers", "start it with: mnemo up")
-    return [
-        DoctorCheck("daemon", "fail", error.message, error.hint or f"its log: {process.log_file(examined.environ)}")
-    ]
+    return fail(error.message, error.hint or f"its log: {process.log_file(examined.environ)}")
 
 
 def check_settings(examined: Examination) -> list[DoctorCheck]:
     """Check that every setting is known and valid, also without a daemon."""
     if examined.settings_faults:
-        return [DoctorCheck("settings", "fail", fault, f"correct it in {examined.config} or the environment")
-                for fault in examined.settings_faults]  # fmt: skip
+        fix = f"correct it in {examined.config} or the environment"
+        return [check for fault in examined.settings_faults for check in fail(fault, fix)]
     values = examined.settings.values if examined.settings is not None else []
     changed = sum(value.origin != "default" for value in values)
-    return [DoctorCheck("settings", "ok", f"all valid, {number_text(changed)} not at the default")]
+    return ok(f"all valid, {number_text(changed)} not at the default")
 
 
 def check_holder(examined: Examination) -> list[DoctorCheck]:
@@ -53,11 +51,11 @@ def check_holder(examined: Examination) -> list[DoctorCheck]:
         return []
     holder = folder_holder(examined.data)
     if holder is None:
-        return [DoctorCheck("lock", "ok", "no process holds the data folder")]
+        return ok("no process holds the data folder")
     found = f"{holder} holds the data folder, and no daemon answers on the socket"
     same = "give this shell its XDG_RUNTIME_DIR or MNEMO_SOCKET if it has others"
     fix = f"wait until it has started, or {same}; only if it hangs: kill {holder.split()[-1]}"
-    return [DoctorCheck("lock", "fail", found, fix)]
+    return fail(found, fix)
 
 
 def folder_holder(folder: Path) -> str | None:
@@ -83,9 +81,9 @@ def check_version(examined: Examination) -> list[DoctorCheck]:
     """Check that command and daemon are of one version."""
     status = examined.require_status()
     if status.version == VERSION:
-        return [DoctorCheck("version", "ok", VERSION)]
+        return ok(VERSION)
     found = f"the daemon is {status.version}, this command {VERSION}"
-    return [DoctorCheck("version", "warn", found, "mnemo down; mnemo up")]
+    return warn(found, "mnemo down; mnemo up")
 
 
 def restart_daemon(examined: Examination) -> str:
@@ -101,22 +99,20 @@ def check_store(examined: Examination) -> list[DoctorCheck]:
     # Without a model everything is stored and found by words: the check `model` reports that, and it is no fault.
     if status.state == "degraded" and not _lacks_model(status):
         log = f"its log: {status.data_dir}/run/mnemod.log"
-        return [DoctorCheck("store", "fail", "; ".join(status.reasons) or "degraded", log)]
-    return [DoctorCheck("store", "ok", f"{plural(status.memories, 'memory', 'memories')}, change {status.seq}")]
+        return fail("; ".join(status.reasons) or "degraded", log)
+    return ok(f"{plural(status.memories, 'memory', 'memories')}, change {status.seq}")
 
 
 def check_integrity(examined: Examination) -> list[DoctorCheck]:
     """Check every record, and that journal, database and indexes agree."""
     status = examined.require_status()
     if status.memories > CHECKED_MEMORIES_MAX:
-        return [
-            DoctorCheck("integrity", "ok", f"not checked: {number_text(status.memories)} memories; see: mnemo check")
-        ]
+        return ok(f"not checked: {number_text(status.memories)} memories; see: mnemo check")
     answer = examined.require_client().check()
     if not answer.ok:
         faults = plural(sum(answer.totals.values()), "fault")
-        return [DoctorCheck("integrity", "fail", f"{faults}: {', '.join(answer.totals)}", "mnemo repair")]
-    return [DoctorCheck("integrity", "ok", f"journal, database and indexes agree ({answer.seconds:.1f} s)")]
+        return fail(f"{faults}: {', '.join(answer.totals)}", "mnemo repair")
+    return ok(f"journal, database and indexes agree ({answer.seconds:.1f} s)")
 
 
 def repair_store(examined: Examination) -> str:
@@ -129,29 +125,21 @@ def check_model(examined: Examination) -> list[DoctorCheck]:
     """Check that an embedding model is installed and can be loaded."""
     model = examined.require_status().models.get("embedding")
     if model is None or model.state == "absent":
-        return [
-            DoctorCheck(
-                "model", "warn", "none is installed: answers are by words only", f"mnemo models pull {DEFAULT_MODEL}"
-            )
-        ]
+        return warn("none is installed: answers are by words only", f"mnemo models pull {DEFAULT_MODEL}")
     if model.state == "failed":
-        return [
-            DoctorCheck(
-                "model", "fail", model.reason or "it cannot be loaded", model.hint or f"mnemo models pull {model.name}"
-            )
-        ]
-    return [DoctorCheck("model", "ok", f"{model.name}, {model.state}")]
+        return fail(model.reason or "it cannot be loaded", model.hint or f"mnemo models pull {model.name}")
+    return ok(f"{model.name}, {model.state}")
 
 
 def check_language_model(examined: Examination) -> list[DoctorCheck]:
     """Check the language model, if there is one: without it every task has a stand-in."""
     model = examined.require_status().models.get("llm")
     if model is None or model.state == "absent":
-        return [DoctorCheck("language model", "ok", "none: answers quote the memories")]
+        return ok("none: answers quote the memories")
     if model.state == "failed":
         fix = model.hint or "mnemo models list"
-        return [DoctorCheck("language model", "fail", model.reason or "it cannot be loaded", fix)]
-    return [DoctorCheck("language model", "ok", f"{model.name}, {model.state}")]
+        return fail(model.reason or "it cannot be loaded", fix)
+    return ok(f"{model.name}, {model.state}")
 
 
 def check_views(examined: Examination) -> list[DoctorCheck]:
@@ -191,14 +179,14 @@ def check_threads(examined: Examination) -> list[DoctorCheck]:
     failures = {name: thread for name, thread in status.threads.items() if thread.last_failure}
     failing = [f"{name} fails: {each.last_failure}" for name, each in failures.items() if each.failing]
     if failing:
-        return [DoctorCheck("threads", "fail", "; ".join(failing), log)]
+        return fail("; ".join(failing), log)
     if failures:
         reports = [
             f"{name} was restarted {plural(each.restarts, 'time')} and works again; last: {each.last_failure}"
             for name, each in failures.items()
         ]
-        return [DoctorCheck("threads", "warn", "; ".join(reports), log)]
-    return [DoctorCheck("threads", "ok", "all of them work")]
+        return warn("; ".join(reports), log)
+    return ok("all of them work")
 
 
 def check_jobs(examined: Examination) -> list[DoctorCheck]:
@@ -206,16 +194,16 @@ def check_jobs(examined: Examination) -> list[DoctorCheck]:
     jobs = examined.jobs.jobs if examined.jobs is not None else []
     failing = [f"{job.name}: {job.last_failure or job.reason}" for job in jobs if job.state == "failing"]
     if failing:
-        return [DoctorCheck("jobs", "fail", "; ".join(failing), "mnemo jobs; it is tried again by itself")]
-    return [DoctorCheck("jobs", "ok", f"{len(jobs)}, none fails")]
+        return fail("; ".join(failing), "mnemo jobs; it is tried again by itself")
+    return ok(f"{len(jobs)}, none fails")
 
 
 def check_queue(examined: Examination) -> list[DoctorCheck]:
     """Check that writes do not pile up."""
     waiting = examined.require_status().queue.get("writes", 0)
     if waiting > WAITING_WRITES_WARN:
-        return [DoctorCheck("queue", "warn", f"{number_text(waiting)} writes wait", "mnemo status --watch")]
-    return [DoctorCheck("queue", "ok", f"{plural(waiting, 'write')} waiting")]
+        return warn(f"{number_text(waiting)} writes wait", "mnemo status --watch")
+    return ok(f"{plural(waiting, 'write')} waiting")
 
 
 def check_notes(examined: Examination) -> list[DoctorCheck]:
@@ -224,20 +212,14 @@ def check_notes(examined: Examination) -> list[DoctorCheck]:
     missing = [root.path for root in notes.roots if root.state == "missing"]
     polled = [root.path for root in notes.roots if root.state == "polling"]
     if missing:
-        return [
-            DoctorCheck("notes", "warn", f"missing: {', '.join(missing)}", f"mount it, or: mnemo notes rm {missing[0]}")
-        ]
+        return warn(f"missing: {', '.join(missing)}", f"mount it, or: mnemo notes rm {missing[0]}")
     if polled:
-        return [
-            DoctorCheck(
-                "notes", "warn", f"polled, not watched: {', '.join(polled)}", "mnemo notes status shows the reason"
-            )
-        ]
+        return warn(f"polled, not watched: {', '.join(polled)}", "mnemo notes status shows the reason")
     others = sum(count for why, count in notes.skipped_by_reason.items() if why.startswith(SKIPPED_ON_PURPOSE))
     if unread := notes.skipped_total - others:
-        return [DoctorCheck("notes", "warn", f"{plural(unread, 'file')} could not be read", "mnemo notes status")]
+        return warn(f"{plural(unread, 'file')} could not be read", "mnemo notes status")
     skipped = f", {plural(others, 'file')} without text or of other kinds skipped" if others else ""
-    return [DoctorCheck("notes", "ok", plural(len(notes.roots), "folder") + skipped)]
+    return ok(plural(len(notes.roots), "folder") + skipped)
 
 
 def rescan_notes(examined: Examination) -> str:
@@ -253,8 +235,8 @@ def check_trash(examined: Examination) -> list[DoctorCheck]:
     days = examined.setting("trash.keep_days")
     found = f"{plural(count, 'memory', 'memories')}, {size_text(size)}; kept {f'{days} days' if days else 'for ever'}"
     if size > TRASH_BYTES_WARN:
-        return [DoctorCheck("trash", "warn", found, "mnemo trash empty, or set trash.keep_days")]
-    return [DoctorCheck("trash", "ok", found)]
+        return warn(found, "mnemo trash empty, or set trash.keep_days")
+    return ok(found)
 
 
 def check_exposure(examined: Examination) -> list[DoctorCheck]:
@@ -263,7 +245,7 @@ def check_exposure(examined: Examination) -> list[DoctorCheck]:
     answer = client.exposure()
     if not answer.total:
         read = plural(answer.read, "memory", "memories")
-        return [DoctorCheck("exposure", "ok", f"no secret was found in the {read} that agents see")]
+        return ok(f"no secret was found in the {read} that agents see")
     places = []
     for exposed in answer.memories[:EXPOSED_SHOWN_MAX]:
         note = client.get(exposed.id).note
@@ -272,7 +254,7 @@ def check_exposure(examined: Examination) -> list[DoctorCheck]:
     more = f", and {number_text(answer.total - len(places))} more" if answer.total > len(places) else ""
     found = f"agents see {plural(answer.total, 'memory', 'memories')} that may hold a secret: {'; '.join(places)}{more}"
     fix = "hide it from agents with the tag sensitive: mnemo edit ID --tag sensitive; in a note: tags: sensitive"
-    return [DoctorCheck("exposure", "warn", found, fix)]
+    return warn(found, fix)
 
 
 def check_backups(examined: Examination) -> list[DoctorCheck]:
@@ -281,22 +263,21 @@ def check_backups(examined: Examination) -> list[DoctorCheck]:
     age = int((time.time() - max(made)) / DAY_SECONDS) if made else None
     memories = examined.require_status().memories
     if age is not None and age <= BACKUP_DAYS_WARN:
-        return [DoctorCheck("backups", "ok", f"{len(made)}, the newest {plural(age, 'day')} old")]
+        return ok(f"{len(made)}, the newest {plural(age, 'day')} old")
     found = "none in the data folder" if age is None else f"the newest is {plural(age, 'day')} old"
-    outcome: Outcome = "warn" if memories >= BACKUP_MEMORIES_MIN else "ok"
-    return [DoctorCheck("backups", outcome, found, "mnemo backup FOLDER, on another disk")]
+    return (warn if memories >= BACKUP_MEMORIES_MIN else ok)(found, "mnemo backup FOLDER, on another disk")
 
 
 def check_sync(examined: Examination) -> list[DoctorCheck]:
     """Report what keeps the devices that share the memory from exchanging their changes."""
     answer = examined.require_client().sync_status()
     if not answer.shared:
-        return [DoctorCheck("sync", "ok" if answer.problem is None else "warn", answer.problem or "not shared")]
+        return ok("not shared") if answer.problem is None else warn(answer.problem, "")
     others = [each for each in answer.devices if not each.is_this and not each.removed]
     problems = [each.problem for each in others if each.problem]
     if found := answer.problem or next(iter(problems), None):
-        return [DoctorCheck("sync", "warn", found, "mnemo sync status")]
-    return [DoctorCheck("sync", "ok", f"shared with {plural(len(others), 'device')}")]
+        return warn(found, "mnemo sync status")
+    return ok(f"shared with {plural(len(others), 'device')}")
 
 
 def check_network(examined: Examination) -> list[DoctorCheck]:
@@ -305,30 +286,23 @@ def check_network(examined: Examination) -> list[DoctorCheck]:
     if network is None:
         return []
     if network.blocked:
-        return [DoctorCheck("network", "ok", "the kernel refuses the daemon every socket but Unix sockets")]
+        return ok("the kernel refuses the daemon every socket but Unix sockets")
     found = f"the kernel does not keep the daemon from the network: {network.reason or 'for no known reason'}"
-    return [DoctorCheck("network", "warn", found, "mnemo config daemon.network_block")]
+    return warn(found, "mnemo config daemon.network_block")
 
 
 def check_round_trip(examined: Examination) -> list[DoctorCheck]:
-    """Check a round trip. It is the doctor's own, so that `mnemo undo` passes over it; the other requests are the
-    person's, since an agent may not ask for a repair."""
-    with Client(socket_path(examined.environ), NAMESPACE, entry_point="cli", agent=NAMESPACE) as client:
-        return [round_trip(client)]
-
-
-def round_trip(client: Client) -> DoctorCheck:
-    """Store, find and delete a new text. It is the same memory, under one key, each time."""
+    """Store, find and delete a new text: the same memory, under one key, each time. It is the doctor's own, so that
+    `mnemo undo` passes over it; the other requests are the person's, since an agent may not ask for a repair."""
     word = f"roundtrip{secrets.token_hex(4)}"
     try:
-        kept = client.remember(f"The doctor looks for {word}.", key="doctor round trip")
-        found = client.recall(RecallRequest(query=word, top_k=1, ranker="words", dry=True))
-        client.delete(kept.memory.id)
+        with Client(socket_path(examined.environ), NAMESPACE, entry_point="cli", agent=NAMESPACE) as client:
+            kept = client.remember(f"The doctor looks for {word}.", key="doctor round trip")
+            found = client.recall(RecallRequest(query=word, top_k=1, ranker="words", dry=True))
+            client.delete(kept.memory.id)
     except MnemoError as error:
-        return DoctorCheck("round trip", "fail", error.message, error.hint or "mnemo status")
+        return fail(error.message, error.hint or "mnemo status")
     if [memory.id for memory in found.memories] != [kept.memory.id]:
-        return DoctorCheck(
-            "round trip", "fail", "the memory that was just stored was not found", "mnemo down; mnemo up"
-        )
+        return fail("the memory that was just stored was not found", "mnemo down; mnemo up")
     where = f"in namespace {NAMESPACE}, and moved to its trash"
-    return DoctorCheck("round trip", "ok", f"remembered, found in {found.took_ms:.1f} ms, {where}")
+    return ok(f"remembered, found in {found.took_ms:.1f} ms, {where}")

@@ -14,13 +14,26 @@ Outcome = Literal["ok", "warn", "fail"]
 
 
 class DoctorCheck(NamedTuple):
-    """The result of a check. `fix` is the command or step that solves a problem, `fixed` what --fix did about it."""
+    """The result of a check. `fix` is the command or step that solves a problem, `fixed` what --fix did about it.
+    `name`: "" for that of its row."""
 
     name: str
     outcome: Outcome
     found: str
     fix: str = ""
     fixed: str = ""
+
+
+def ok(found: str, fix: str = "") -> list[DoctorCheck]:
+    return [DoctorCheck("", "ok", found, fix)]
+
+
+def warn(found: str, fix: str) -> list[DoctorCheck]:
+    return [DoctorCheck("", "warn", found, fix)]
+
+
+def fail(found: str, fix: str) -> list[DoctorCheck]:
+    return [DoctorCheck("", "fail", found, fix)]
 
 
 class Examination:

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import msgspec
 
-from mnemo_client.cli import offline_process
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.doctor import agent_checks, daemon_checks, machine_checks, place_checks
 from mnemo_client.cli.doctor.daemon_checks import NAMESPACE
@@ -97,18 +96,13 @@ def examination(context: CommandContext) -> Iterator[Examination]:
             examined.status = status
             with contextlib.suppress(MnemoError):
                 examined.jobs = client.jobs()
-        _read_settings(examined)
+        try:  # as the next start would read them, in a process of its own
+            listed = examined.context.run_offline("config")
+        except MnemoError as error:
+            examined.settings_faults = [error.message]
+        else:
+            examined.settings, examined.settings_faults = msgspec.convert(listed, ConfigAnswer), listed["faults"]
         yield examined
-
-
-def _read_settings(examined: Examination) -> None:
-    """Read the settings as the next start would, in a process of its own."""
-    try:
-        listed = offline_process.run_offline(examined.context, "config")
-    except MnemoError as error:
-        examined.settings_faults = [error.message]
-    else:
-        examined.settings, examined.settings_faults = msgspec.convert(listed, ConfigAnswer), listed["faults"]
 
 
 def run_row(row: CheckRow, examined: Examination, *, fixes: bool = False) -> list[DoctorCheck]:
@@ -130,7 +124,7 @@ def run_row(row: CheckRow, examined: Examination, *, fixes: bool = False) -> lis
 def _results(row: CheckRow, examined: Examination) -> list[DoctorCheck]:
     """Run a check; one that cannot be carried out is a failure of its own."""
     try:
-        return list(row.run(examined))
+        return [check._replace(name=check.name or row.name) for check in row.run(examined)]
     except (MnemoError, OSError) as failed:
         hint = failed.hint if isinstance(failed, MnemoError) else ""
         return [DoctorCheck(row.name, "fail", f"it could not be checked: {failed}", hint or "mnemo status")]

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from mnemo_client.cli.admin.service import SERVICE, service_file
-from mnemo_client.cli.doctor.doctor_checks import DoctorCheck, Examination
+from mnemo_client.cli.doctor.doctor_checks import DoctorCheck, Examination, fail, ok, warn
 from mnemo_client.cli.format.units import number_text, size_text
 
 PYTHON_MIN = (3, 11)
@@ -41,13 +41,11 @@ def check_python(_: Examination) -> list[DoctorCheck]:
     """Check the version of Python and that every required package is there in a version that fits."""
     if sys.version_info < PYTHON_MIN:
         found = f"Python {platform.python_version()} is too old"
-        return [DoctorCheck("python", "fail", found, "install mnemod with Python 3.11 or newer")]
+        return fail(found, "install mnemod with Python 3.11 or newer")
     missing = missing_packages()
     if missing:
-        return [
-            DoctorCheck("python", "fail", f"missing: {', '.join(missing)}", "install mnemod again: pip install mnemod")
-        ]
-    return [DoctorCheck("python", "ok", f"Python {platform.python_version()} with all required packages")]
+        return fail(f"missing: {', '.join(missing)}", "install mnemod again: pip install mnemod")
+    return ok(f"Python {platform.python_version()} with all required packages")
 
 
 def missing_packages() -> list[str]:
@@ -75,13 +73,19 @@ def check_extras(examined: Examination) -> list[DoctorCheck]:
     needs_llm = any(examined.models.glob("*/*/*.gguf"))
     if "llm" in missing and needs_llm:
         found = "a language model is installed, and llama.cpp is not"
-        return [DoctorCheck("extras", "warn", found, "pip install 'mnemod[llm]'")]
+        return warn(found, "pip install 'mnemod[llm]'")
     absent = f"; not installed: {', '.join(missing)} (pip install 'mnemod[all]')" if missing else ""
-    return [DoctorCheck("extras", "ok", (", ".join(there) or "none") + absent)]
+    return ok((", ".join(there) or "none") + absent)
 
 
 def check_disk(examined: Examination) -> list[DoctorCheck]:
-    return [disk_check(examined.data)]
+    system = os.statvfs(_existing(examined.data))
+    free = system.f_bavail * system.f_frsize
+    if free < FREE_BYTES_FAIL:
+        return fail(f"{size_text(free)} free", "free some space; deleting memories still works")
+    if free < FREE_BYTES_WARN:
+        return warn(f"{size_text(free)} free", "free some space soon")
+    return ok(f"{size_text(free)} free")
 
 
 def check_inodes(examined: Examination) -> list[DoctorCheck]:
@@ -89,8 +93,8 @@ def check_inodes(examined: Examination) -> list[DoctorCheck]:
     system = os.statvfs(_existing(examined.data))
     if system.f_files and system.f_favail < FREE_INODES_WARN:
         found = f"only {number_text(system.f_favail)} more files can be created"
-        return [DoctorCheck("inodes", "warn", found, "delete many small files on this disk")]
-    return [DoctorCheck("inodes", "ok", number_text(system.f_favail) + " free" if system.f_files else "no limit")]
+        return warn(found, "delete many small files on this disk")
+    return ok(number_text(system.f_favail) + " free" if system.f_files else "no limit")
 
 
 def _existing(folder: Path) -> Path:
@@ -102,15 +106,15 @@ def check_file_system(examined: Examination) -> list[DoctorCheck]:
     try:
         mounts = MOUNTS_FILE.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return [DoctorCheck("file system", "ok", "unknown")]
+        return ok("unknown")
     kind = file_system_of(_existing(examined.data).resolve(), mounts)
     if kind in NETWORK_FILE_SYSTEMS:
         found = f"the data folder is on {kind}, where a database can be damaged"
-        return [DoctorCheck("file system", "fail", found, "set MNEMO_DATA_DIR to a folder on a disk of this machine")]
+        return fail(found, "set MNEMO_DATA_DIR to a folder on a disk of this machine")
     if kind in VOLATILE_FILE_SYSTEMS:
         found = f"the data folder is on {kind}, which is empty after a restart of the machine"
-        return [DoctorCheck("file system", "warn", found, "set MNEMO_DATA_DIR to a folder on a disk")]
-    return [DoctorCheck("file system", "ok", kind or "unknown")]
+        return warn(found, "set MNEMO_DATA_DIR to a folder on a disk")
+    return ok(kind or "unknown")
 
 
 def file_system_of(path: Path, mounts: str) -> str:
@@ -131,12 +135,20 @@ def check_clock(examined: Examination) -> list[DoctorCheck]:
     newest = max((file.stat().st_mtime for file in journal.glob("*.jsonl")), default=0.0)
     if now < RELEASED or newest - now > CLOCK_BEHIND_SECONDS:
         found = f"it says {time.strftime('%Y-%m-%d', time.localtime(now))}, before the last change of the store"
-        return [DoctorCheck("clock", "fail", found, "set the clock: sudo timedatectl set-ntp true")]
-    return [DoctorCheck("clock", "ok", time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(now)))]
+        return fail(found, "set the clock: sudo timedatectl set-ntp true")
+    return ok(time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(now)))
 
 
 def check_watching(_: Examination) -> list[DoctorCheck]:
-    return [watches_check(WATCHES_FILE)]
+    """Check how many folders the kernel can watch for one user."""
+    try:
+        watches = int(WATCHES_FILE.read_text())
+    except (OSError, ValueError):
+        return warn("the kernel does not report how many folders it can watch", "see mnemo notes status")
+    if watches < WATCHES_MIN:
+        fix = "sudo sysctl fs.inotify.max_user_watches=524288"
+        return warn(f"the kernel watches at most {watches} folders; others are polled", fix)
+    return ok(f"up to {number_text(watches)} folders")
 
 
 def check_open_files(_examined: Examination) -> list[DoctorCheck]:
@@ -146,22 +158,20 @@ def check_open_files(_examined: Examination) -> list[DoctorCheck]:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if hard != resource.RLIM_INFINITY and hard < OPEN_FILES_MIN:
         found = f"a process may open at most {hard} files"
-        return [DoctorCheck("open files", "warn", found, f"raise the hard limit to {OPEN_FILES_MIN} in limits.conf")]
-    return [
-        DoctorCheck("open files", "ok", "no limit" if hard == resource.RLIM_INFINITY else f"up to {number_text(hard)}")
-    ]
+        return warn(found, f"raise the hard limit to {OPEN_FILES_MIN} in limits.conf")
+    return ok("no limit" if hard == resource.RLIM_INFINITY else f"up to {number_text(hard)}")
 
 
 def check_service(examined: Examination) -> list[DoctorCheck]:
     """Check that an installed service starts a program that exists."""
     file = service_file(examined.environ)
     if not file.exists():
-        return [DoctorCheck("service", "ok", "not installed: the first command starts the daemon")]
+        return ok("not installed: the first command starts the daemon")
     program = re.search(r'^ExecStart="?([^"\n]+?)"?$', file.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
     if file.name == SERVICE and (program is None or not os.access(program[1].replace("%%", "%"), os.X_OK)):
         found = f"{file} starts a program that does not exist"
-        return [DoctorCheck("service", "fail", found, "mnemo service install")]
-    return [DoctorCheck("service", "ok", f"installed: {file}")]
+        return fail(found, "mnemo service install")
+    return ok(f"installed: {file}")
 
 
 def check_completion(examined: Examination) -> list[DoctorCheck]:
@@ -169,10 +179,10 @@ def check_completion(examined: Examination) -> list[DoctorCheck]:
     shell = Path(examined.environ.get("SHELL", "")).name
     files = COMPLETION_FILES.get(shell)
     if files is None:
-        return [DoctorCheck("completion", "ok", "for bash, zsh and fish: mnemo completion SHELL")]
+        return ok("for bash, zsh and fish: mnemo completion SHELL")
     if any(_sets_up_completion(examined.context.home / name) for name in files):
-        return [DoctorCheck("completion", "ok", f"set up for {shell}")]
-    return [DoctorCheck("completion", "ok", f"not set up for {shell}; see: mnemo completion --help")]
+        return ok(f"set up for {shell}")
+    return ok(f"not set up for {shell}; see: mnemo completion --help")
 
 
 def _sets_up_completion(file: Path) -> bool:
@@ -181,27 +191,3 @@ def _sets_up_completion(file: Path) -> bool:
     except OSError:
         return False
     return "mnemo" in file.name or "mnemo completion" in text
-
-
-def disk_check(folder: Path) -> DoctorCheck:
-    system = os.statvfs(_existing(folder))
-    free = system.f_bavail * system.f_frsize
-    if free < FREE_BYTES_FAIL:
-        return DoctorCheck("disk", "fail", f"{size_text(free)} free", "free some space; deleting memories still works")
-    if free < FREE_BYTES_WARN:
-        return DoctorCheck("disk", "warn", f"{size_text(free)} free", "free some space soon")
-    return DoctorCheck("disk", "ok", f"{size_text(free)} free")
-
-
-def watches_check(file: Path) -> DoctorCheck:
-    """Check how many folders the kernel can watch for one user."""
-    try:
-        watches = int(file.read_text())
-    except (OSError, ValueError):
-        return DoctorCheck(
-            "watching", "warn", "the kernel does not report how many folders it can watch", "see mnemo notes status"
-        )
-    if watches < WATCHES_MIN:
-        fix = "sudo sysctl fs.inotify.max_user_watches=524288"
-        return DoctorCheck("watching", "warn", f"the kernel watches at most {watches} folders; others are polled", fix)
-    return DoctorCheck("watching", "ok", f"up to {number_text(watches)} folders")

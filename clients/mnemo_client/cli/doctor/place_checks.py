@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 
 from mnemo_client import path_safety, process
-from mnemo_client.cli.doctor.doctor_checks import DoctorCheck, Examination
+from mnemo_client.cli.doctor.doctor_checks import DoctorCheck, Examination, fail, ok, warn
 from mnemo_client.cli.format.units import plural, size_text
 from mnemo_client.errors import SocketPathError
 from mnemo_client.paths import SOCKET_PATH_BYTES_MAX, socket_path
@@ -21,7 +21,21 @@ KEPT_STORES = ".before-restore-"  # behind the name of the data folder, as `mnem
 
 
 def check_data(examined: Examination) -> list[DoctorCheck]:
-    return [data_check(examined.data)]
+    """Check that the data folder exists and only its owner can access it."""
+    folder = examined.data
+    try:
+        found = folder.stat()
+    except FileNotFoundError:
+        return warn(f"{folder} does not exist yet", "mnemo up")
+    except OSError as failed:
+        return fail(f"{folder}: {failed.strerror}", f"check the permissions of {folder}")
+    if found.st_uid != os.getuid():
+        return fail(f"{folder} belongs to another user", "set MNEMO_DATA_DIR to a folder of your own")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        return fail(f"{folder} can be read by other users", f"chmod 700 {folder}")
+    if not os.access(folder, os.W_OK):
+        return fail(f"{folder} cannot be written to", f"chmod u+w {folder}")
+    return ok(str(folder))
 
 
 def repair_data(examined: Examination) -> str:
@@ -39,24 +53,24 @@ def check_parents(examined: Examination) -> list[DoctorCheck]:
         paths.append(socket_path(examined.environ))
     for path in paths:
         if problem := path_safety.parents_problem(path):
-            return [DoctorCheck("folders above", "fail", problem.problem, problem.fix)]
-    return [DoctorCheck("folders above", "ok", "no other user can replace the data, the settings or the socket")]
+            return fail(problem.problem, problem.fix)
+    return ok("no other user can replace the data, the settings or the socket")
 
 
 def check_config_file(examined: Examination) -> list[DoctorCheck]:
     """Check that the configuration file is TOML, ours, and that nobody else can change it."""
     file = examined.config
     if not file.exists():
-        return [DoctorCheck("configuration", "ok", f"{file} does not exist: all settings have their defaults")]
+        return ok(f"{file} does not exist: all settings have their defaults")
     try:
         tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as failed:
-        return [DoctorCheck("configuration", "fail", f"{file}: {failed}", f"correct that line of {file}")]
+        return fail(f"{file}: {failed}", f"correct that line of {file}")
     if problem := path_safety.writers_problem(file):
-        return [DoctorCheck("configuration", "fail", problem.problem, problem.fix)]
+        return fail(problem.problem, problem.fix)
     if problem := path_safety.file_problem(file.resolve()):
-        return [DoctorCheck("configuration", "warn", problem.problem, problem.fix)]
-    return [DoctorCheck("configuration", "ok", str(file))]
+        return warn(problem.problem, problem.fix)
+    return ok(str(file))
 
 
 def repair_config_file(examined: Examination) -> str:
@@ -67,10 +81,10 @@ def check_log(examined: Examination) -> list[DoctorCheck]:
     """Check that the log is a file of ours that nobody else can read."""
     log = process.log_file(examined.environ)
     if not log.exists() and not log.is_symlink():
-        return [DoctorCheck("log", "ok", "there is none yet")]
+        return ok("there is none yet")
     if problem := path_safety.file_problem(log):
-        return [DoctorCheck("log", "fail", problem.problem, problem.fix)]
-    return [DoctorCheck("log", "ok", f"{log}, {size_text(log.stat().st_size)}")]
+        return fail(problem.problem, problem.fix)
+    return ok(f"{log}, {size_text(log.stat().st_size)}")
 
 
 def repair_log(examined: Examination) -> str:
@@ -89,12 +103,12 @@ def check_models_folder(examined: Examination) -> list[DoctorCheck]:
     """Check that the folder of models can be used, if there is one, and that nobody else can change a model."""
     folder = examined.models
     if not folder.exists():
-        return [DoctorCheck("models folder", "ok", f"{folder} does not exist: no model was downloaded")]
+        return ok(f"{folder} does not exist: no model was downloaded")
     if not os.access(folder, os.R_OK | os.X_OK):
-        return [DoctorCheck("models folder", "fail", f"{folder} cannot be read", f"chmod u+rx {folder}")]
+        return fail(f"{folder} cannot be read", f"chmod u+rx {folder}")
     if problem := path_safety.writers_problem(folder):
-        return [DoctorCheck("models folder", "fail", problem.problem, problem.fix)]
-    return [DoctorCheck("models folder", "ok", f"{folder}, {size_text(_size(folder))}")]
+        return fail(problem.problem, problem.fix)
+    return ok(f"{folder}, {size_text(_size(folder))}")
 
 
 def repair_models_folder(examined: Examination) -> str:
@@ -115,16 +129,16 @@ def check_model_files(examined: Examination) -> list[DoctorCheck]:
             model = json.loads(manifest.read_text(encoding="utf-8"))
             files, folder = dict(model["files"]), manifest.parent / str(model["files_folder"])
         except (OSError, ValueError, KeyError, TypeError):
-            return [DoctorCheck("model files", "fail", f"{manifest} cannot be read", "pull the model again")]
+            return fail(f"{manifest} cannot be read", "pull the model again")
         pull = f"mnemo models pull {model.get('name')}"
         for name, expected in files.items():
             file = folder / name
             if not file.is_file() or file.stat().st_size != expected["size_bytes"]:
-                return [DoctorCheck("model files", "fail", f"{file} is missing or incomplete", pull)]
+                return fail(f"{file} is missing or incomplete", pull)
             if expected["size_bytes"] <= HASHED_BYTES_MAX and _sha256(file) != expected["sha256"]:
-                return [DoctorCheck("model files", "fail", f"{file} was changed: its hash is another one", pull)]
+                return fail(f"{file} was changed: its hash is another one", pull)
         checked += 1
-    return [DoctorCheck("model files", "ok", f"{plural(checked, 'model')} complete" if checked else "none")]
+    return ok(f"{plural(checked, 'model')} complete" if checked else "none")
 
 
 def _sha256(file: Path) -> str:
@@ -134,16 +148,16 @@ def _sha256(file: Path) -> str:
 
 def check_leftovers(examined: Examination) -> list[DoctorCheck]:
     """Report temporary files that an interrupted command left, and stores that a restore or reset kept."""
-    left, kept = leftovers(examined), _kept_stores(examined)
+    left, kept = leftovers(examined), sorted(examined.data.parent.glob(f"{examined.data.name}{KEPT_STORES}*"))
     if left:
         named = ", ".join(path.name for path in left[:3]) + (" …" if len(left) > 3 else "")
         found = f"{plural(len(left), 'temporary file')} of interrupted commands ({named})"
-        return [DoctorCheck("leftovers", "warn", found, "mnemo doctor --fix deletes them")]
+        return warn(found, "mnemo doctor --fix deletes them")
     if kept:
         size = size_text(sum(map(_size, kept)))
         found = f"{plural(len(kept), 'earlier store')} kept by a restore or reset, {size}"
-        return [DoctorCheck("leftovers", "warn", found, f"when you are sure: rm -r {kept[0]}")]
-    return [DoctorCheck("leftovers", "ok", "none")]
+        return warn(found, f"when you are sure: rm -r {kept[0]}")
+    return ok("none")
 
 
 def repair_leftovers(examined: Examination) -> str:
@@ -164,10 +178,6 @@ def leftovers(examined: Examination) -> list[Path]:
     ]
 
 
-def _kept_stores(examined: Examination) -> list[Path]:
-    return sorted(examined.data.parent.glob(f"{examined.data.name}{KEPT_STORES}*"))
-
-
 def _size(folder: Path) -> int:
     return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
 
@@ -177,15 +187,26 @@ def check_socket_path(examined: Examination) -> list[DoctorCheck]:
     try:
         length = len(bytes(socket_path(examined.environ)))
     except SocketPathError as error:
-        return [DoctorCheck("socket path", "fail", error.message, error.hint)]
-    return [DoctorCheck("socket path", "ok", f"{length} of {SOCKET_PATH_BYTES_MAX} bytes")]
+        return fail(error.message, error.hint)
+    return ok(f"{length} of {SOCKET_PATH_BYTES_MAX} bytes")
 
 
 def check_socket(examined: Examination) -> list[DoctorCheck]:
+    """Check that the socket exists and only its owner can use it."""
     try:
-        return [socket_check(socket_path(examined.environ))]
+        path = socket_path(examined.environ)
+        mode = path.stat().st_mode
     except SocketPathError:
         return []  # the check before it reports that
+    except OSError:
+        return warn(f"{path} does not exist", "mnemo up")
+    if not stat.S_ISSOCK(mode):
+        return fail(f"{path} is not a socket", f"move {path} elsewhere, then: mnemo up")
+    if stat.S_IMODE(mode) & 0o077:
+        return fail(f"{path} can be used by other users", f"chmod 600 {path}")
+    if not process.is_listening(path):
+        return warn(f"nobody listens on {path}: its daemon has ended", "mnemo up")
+    return ok(str(path))
 
 
 def repair_socket(examined: Examination) -> str:
@@ -198,37 +219,3 @@ def repair_socket(examined: Examination) -> str:
         return f"removed the socket {path} of a daemon that has ended"
     path.chmod(0o600)
     return f"chmod 600 {path}"
-
-
-def data_check(folder: Path) -> DoctorCheck:
-    """Check that the data folder exists and only its owner can access it."""
-    try:
-        found = folder.stat()
-    except FileNotFoundError:
-        return DoctorCheck("data folder", "warn", f"{folder} does not exist yet", "mnemo up")
-    except OSError as failed:
-        return DoctorCheck("data folder", "fail", f"{folder}: {failed.strerror}", f"check the permissions of {folder}")
-    if found.st_uid != os.getuid():
-        return DoctorCheck(
-            "data folder", "fail", f"{folder} belongs to another user", "set MNEMO_DATA_DIR to a folder of your own"
-        )
-    if stat.S_IMODE(found.st_mode) & 0o077:
-        return DoctorCheck("data folder", "fail", f"{folder} can be read by other users", f"chmod 700 {folder}")
-    if not os.access(folder, os.W_OK):
-        return DoctorCheck("data folder", "fail", f"{folder} cannot be written to", f"chmod u+w {folder}")
-    return DoctorCheck("data folder", "ok", str(folder))
-
-
-def socket_check(path: Path) -> DoctorCheck:
-    """Check that the socket exists and only its owner can use it."""
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return DoctorCheck("socket", "warn", f"{path} does not exist", "mnemo up")
-    if not stat.S_ISSOCK(mode):
-        return DoctorCheck("socket", "fail", f"{path} is not a socket", f"move {path} elsewhere, then: mnemo up")
-    if stat.S_IMODE(mode) & 0o077:
-        return DoctorCheck("socket", "fail", f"{path} can be used by other users", f"chmod 600 {path}")
-    if not process.is_listening(path):
-        return DoctorCheck("socket", "warn", f"nobody listens on {path}: its daemon has ended", "mnemo up")
-    return DoctorCheck("socket", "ok", str(path))

@@ -36,8 +36,8 @@ def hit_lines(
         cut += [f"{memory.others} more in this note"] if memory.others else []
         spot, rest = sanitize(location(memory, here, home)), [sanitize(memory.speaker or ""), day, *cut]
         room = None if style.width is None else style.width - cell_width(" · ".join([head, spot, *rest]))
-        parts = [style.dim(part) for part in (_fitting_headings(sanitize(heading_trail(memory)), room), *rest) if part]
-        line = style.dim(" · ").join([style.location(spot), *parts])
+        facts = dict.fromkeys((_fitting_headings(sanitize(heading_trail(memory)), room), *rest))  # a title may be a day
+        line = style.dim(" · ").join([style.location(spot), *(style.dim(each) for each in facts if each)])
         # The terminal would break a heading that is longer than the line inside a word.
         heads = [line] if style.width is None else wrap_words(line, max(20, style.width - len(head)))
         yield f"{style.bold(f'{place:>{digits}}')}  {memory.score:.2f}  {heads[0]}"

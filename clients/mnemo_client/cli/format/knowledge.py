@@ -46,12 +46,16 @@ def chain_lines(chains: Sequence[FactChainView], style: TextStyle) -> list[str]:
 def _fact_row(fact: FactView, style: TextStyle) -> list[str]:
     since = f"since {local_date(fact.valid_from)}" if fact.valid_from else ""
     until = f"until {local_date(fact.valid_to)}" if fact.valid_to is not None else ""
-    doubt = style.warn("contradicted") if fact.conflicts_with else ""
+    doubt = style.warn("contradicted") if fact.conflicts_with else _doubt(fact, style)
     state = "" if fact.status == "open" else style.warn(fact.status)
     triple = [sanitize(fact.subject), style.dim(sanitize(fact.predicate)), sanitize(fact.object)]
     facts = " · ".join(filter(None, (since, until, state, doubt)))
     ids = f"memory {short_id(fact.memory_id)} · fact {sanitize(short_id(fact.id))}"
     return [*triple, style.dim(facts), style.dim(ids)]
+
+
+def _doubt(said: FactView | KnownStatement, style: TextStyle) -> str:
+    return style.warn("perhaps no longer") if said.perhaps_outdated else ""
 
 
 def profile_lines(profile: ProfileAnswer, style: TextStyle) -> list[str]:
@@ -73,7 +77,7 @@ def profile_lines(profile: ProfileAnswer, style: TextStyle) -> list[str]:
 
 def _known_line(known: KnownStatement, style: TextStyle) -> str:
     author = sanitize(known.author) if known.author is not None else ""
-    facts = " · ".join(filter(None, (author, short_id(known.id), local_date(known.at))))
+    facts = " · ".join(filter(None, (_doubt(known, style), author, short_id(known.id), local_date(known.at))))
     return f"  {sanitize(' '.join(known.text.split()))}  {style.dim(facts)}"
 
 

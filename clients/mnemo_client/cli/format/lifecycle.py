@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from mnemo_client.cli.format.differences import word_diff
+from mnemo_client.cli.format.records import word_diff
 from mnemo_client.cli.format.units import (
     LISTED_LINE_CELLS,
     SHORT_ID_DIGITS,

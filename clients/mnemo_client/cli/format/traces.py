@@ -17,7 +17,7 @@ NO_REASON_TEXT = "no strong reason"
 _CHANNELS = (("words", "w"), ("vectors", "v"), ("neighbours", "n"), ("core", "c"), ("facts", "f"))
 _DROP_REASON_LABELS = {
     "near_copy": "a near copy", "duplicate_content": "the same text", "over_budget": "over the token budget",
-    "cut": "after the gap", "older_value": "an older value", "beyond_top_k": "further down",
+    "cut": "too weak next to the best", "older_value": "an older value", "beyond_top_k": "further down",
     "earlier_page": "on an earlier page", "below_sim_threshold": "below the ranker's minimum similarity",
     "no_similarity": "no similarity", "min_score": "below the minimum score", "no_score": "no score",
     "gone": "deleted meanwhile", "in_ring": "in the ring", "over_limit": "beyond the limit",

@@ -52,6 +52,9 @@ export async function call(operation, request, { part = "", signal, agent } = {}
   return read(await sent(target, { method, headers, body, signal }));
 }
 
+/** Of a request that outlives its page: browsers take 64 KiB, and a character has up to four bytes. */
+const KEPT_ALIVE_CHARS_MAX = 16_000;
+
 /**
  * Send a request to the page's own process.
  * @param {string} path
@@ -59,13 +62,13 @@ export async function call(operation, request, { part = "", signal, agent } = {}
  * @returns {Promise<any>}
  */
 export async function ask(path, request) {
-  return read(await sent(path, request ? { method: "POST", body: JSON.stringify(request) } : {}));
+  const body = request && JSON.stringify(request);
+  // A draft is kept even if the page is left or loaded again meanwhile.
+  const keepalive = !!body && body.length <= KEPT_ALIVE_CHARS_MAX;
+  return read(await sent(path, body ? { method: "POST", body, keepalive } : {}));
 }
 
-/**
- * @param {string} target
- * @param {RequestInit} options
- */
+/** @param {string} target @param {RequestInit} options */
 async function sent(target, options) {
   try {
     return await fetch(target, options);
@@ -80,7 +83,8 @@ async function read(response) {
   let body = null;
   try {
     body = await response.json();
-  } catch {
+  } catch (error) {
+    if (error instanceof DOMException) throw error; // aborted while it was read: nobody wants it any more
     if (response.ok) throw new ApiError("cut", "The answer ended too early; try again", response.status);
   }
   if (response.ok) return body;
@@ -88,10 +92,7 @@ async function read(response) {
   throw new ApiError(error.code, sentence(error.message, error.hint), response.status, error);
 }
 
-/**
- * @param {string} message
- * @param {string} [hint]
- */
+/** @param {string} message @param {string} [hint] */
 const sentence = (message, hint) => message.charAt(0).toUpperCase() + message.slice(1) + (hint ? `; ${hint}` : "");
 
 /** @typedef {"start" | "change" | "job" | "progress" | "operation" | "gap" | "end"} EventName */

@@ -6,8 +6,6 @@ import { count, counted, memories as memoriesText } from "./format.js";
 import { button, fill, h } from "./html.js";
 import { showKeys } from "./keys.js";
 
-/** @typedef {import("../api_types").StatusAnswer} StatusAnswer */
-
 /**
  * What the address says: `#/lifecycle/review?ns=work` is view "lifecycle", parts ["review"], and the parameters.
  * @typedef {{view: string, parts: string[], params: URLSearchParams}} Route
@@ -57,7 +55,7 @@ export class Page {
   constructor() {
     /** @type {Route} */
     this.route = { view: "search", parts: [], params: new URLSearchParams() };
-    /** @type {StatusAnswer | null} */
+    /** @type {import("../api_types").StatusAnswer | null} */
     this.status = null;
     this.isReadOnly = false;
     this.version = "";
@@ -68,6 +66,8 @@ export class Page {
     /** @type {import("./card.js").Card | null} */
     this.card = null;
     this.place = element("main");
+    /** Above whichever view is shown; status and events may draw it before the first one is. */
+    this.notice = h("div", { id: "notice" });
     /** @type {(() => void) | null} */
     this.undo = null;
   }
@@ -186,15 +186,15 @@ export class Page {
 
   /** Draw the line that says what is missing, if anything is. */
   drawNotice() {
-    const place = element("notice");
+    const place = this.notice;
     if (!this.isDaemonThere) {
       fill(
         place,
         h(
-          "p",
-          { class: "offline-line", role: "alert" },
+          "p.offline-line",
+          { role: "alert" },
           "⚠ The daemon is not running; trying again. Start it with ",
-          h("code", {}, "mnemo up"),
+          h("code", "mnemo up"),
           ". What is shown here is what it answered last.",
         ),
       );
@@ -205,8 +205,8 @@ export class Page {
       fill(
         place,
         h(
-          "p",
-          { class: "note-line warn", role: "status" },
+          "p.note-line.warn",
+          { role: "status" },
           `⚠ The store is degraded: ${status.reasons.join("; ")}. `,
           "Reading goes on; what is written is kept in the journal.",
         ),
@@ -217,15 +217,15 @@ export class Page {
       fill(
         place,
         h(
-          "p",
-          { class: "note-line", role: "status" },
+          "p.note-line",
+          { role: "status" },
           "◐ Found by words only: ",
           model?.state === "loading" ? "the embedding model is being loaded" : "there is no embedding model",
           progress && progress.share > 0 && progress.share < 1
             ? `, ${Math.round(progress.share * 100)}% have vectors`
             : "",
           model?.state === "absent"
-            ? h("span", {}, ". Get one with ", h("code", {}, "mnemo models pull all-MiniLM-L6-v2"))
+            ? h("span", ". Get one with ", h("code", "mnemo models pull all-MiniLM-L6-v2"))
             : null,
           ".",
         ),
@@ -242,7 +242,6 @@ export class Page {
     const links = VIEWS.map(([name, title], index) =>
       h(
         "li",
-        {},
         h(
           "a",
           {
@@ -250,11 +249,9 @@ export class Page {
             "aria-current": name === this.route.view ? "page" : null,
             "aria-keyshortcuts": String(index + 1),
           },
-          h("span", { class: "grow" }, title),
-          name === "lifecycle" && waiting
-            ? h("span", { class: "count", title: "wait for your decision" }, count(waiting))
-            : null,
-          h("kbd", {}, String(index + 1)),
+          h("span.grow", title),
+          name === "lifecycle" && waiting ? h("span.count", { title: "wait for your decision" }, count(waiting)) : null,
+          h("kbd", String(index + 1)),
         ),
       ),
     );
@@ -282,32 +279,21 @@ export class Page {
       element("nav"),
       h(
         "header",
-        {},
-        h("strong", {}, "mnemo"),
-        this.isReadOnly ? h("span", { class: "badge" }, "read only") : null,
+        h("strong", "mnemo"),
+        this.isReadOnly ? h("span.badge", "read only") : null,
         button("☰", "", () => document.body.classList.toggle("menu"), { class: "menu-button", "aria-label": "Menu" }),
       ),
       choice,
-      h("ul", {}, links),
+      h("ul", links),
       h(
         "footer",
-        {},
-        h("p", {}, h("span", { class: this.isDegraded || !this.isDaemonThere ? "warn" : "ok" }, words)),
-        status ? h("p", {}, memoriesText(status.memories)) : null,
-        status?.notes.roots.length ? h("p", {}, `${counted(status.notes.roots.length, "folder")} watched`) : null,
+        h("p", h("span", { class: this.isDegraded || !this.isDaemonThere ? "warn" : "ok" }, words)),
+        status ? h("p", memoriesText(status.memories)) : null,
+        status?.notes.roots.length ? h("p", `${counted(status.notes.roots.length, "folder")} watched`) : null,
         h(
-          "p",
-          { class: "row" },
+          "p.row",
           button("keys", "?", () => showKeys(this), { class: "plain" }),
-          button(
-            themeName(),
-            "\\",
-            () => {
-              switchTheme();
-              this.drawNavigation();
-            },
-            { class: "plain" },
-          ),
+          button(themeName(), "\\", () => switchTheme(this), { class: "plain" }),
         ),
       ),
     );
@@ -316,20 +302,14 @@ export class Page {
 
 // Addresses
 
-/**
- * @param {string} path
- * @param {Record<string, string | null | undefined>} params
- */
+/** @param {string} path @param {Record<string, string | null | undefined>} params */
 export function addressOf(path, params) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(params)) if (value) query.set(name, value);
   return `#/${path}${String(query) ? `?${query}` : ""}`;
 }
 
-/**
- * @param {string} hash
- * @returns {Route}
- */
+/** @param {string} hash @returns {Route} */
 function routeOf(hash) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
   const [view, ...parts] = path.split("/").filter(Boolean).map(decodePart);
@@ -361,7 +341,7 @@ async function followAddress(page) {
     const view = /** @type {View} */ (module.default);
     document.title = `${view.title} · mnemo`;
     const place = h("section", { class: `view ${route.view}` });
-    fill(page.place, h("div", { id: "notice" }), place);
+    fill(page.place, page.notice, place);
     page.drawNotice();
     page.shown = view.mount(place, page);
   }
@@ -372,13 +352,10 @@ async function followAddress(page) {
 
 // Keys
 
-/** @type {Record<string, string>} */
-const CARD_KEYS = { e: "edit", p: "pin", g: "tag", m: "more", o: "editor", x: "trash", h: "versions" };
+// Edit, pin, tag, more, editor, trash, versions: they open the card, and do that on it.
+const CARD_KEYS = ["e", "p", "g", "m", "o", "x", "h"];
 
-/**
- * @param {Page} page
- * @param {KeyboardEvent} event
- */
+/** @param {Page} page @param {KeyboardEvent} event */
 function press(page, event) {
   const target = /** @type {HTMLElement} */ (event.target);
   const isField = target.closest("input:not([type=checkbox]), textarea, select, [contenteditable]") !== null;
@@ -427,18 +404,15 @@ function commonAction(page, key, target) {
           ? page.undo()
           : page.toast("There is nothing of this page to take back; older changes: Lifecycle › Changes");
     case "\\":
-      return () => {
-        switchTheme();
-        page.drawNavigation();
-      };
+      return () => switchTheme(page);
     case "?":
       return () => showKeys(page);
     default: {
-      const id = CARD_KEYS[key] && current();
+      const id = CARD_KEYS.includes(key) && current();
       return id
         ? () => {
             page.set({ id });
-            openCard(page, id, CARD_KEYS[key]);
+            openCard(page, id, key);
           }
         : null;
     }
@@ -447,35 +421,27 @@ function commonAction(page, key, target) {
 
 // Messages
 
-/** @type {{timer: ReturnType<typeof setTimeout> | undefined}} */
-const toastState = { timer: undefined };
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let toastTimer;
 
-/**
- * @param {Page} page
- * @param {string} text
- */
+/** @param {Page} page @param {string} text */
 function showToast(page, text) {
-  clearTimeout(toastState.timer);
-  const end = () => {
-    fill(element("toast-place"));
-  };
+  clearTimeout(toastTimer);
+  const end = () => fill(element("toast-place"));
   const wait = () => {
-    clearTimeout(toastState.timer);
-    toastState.timer = setTimeout(end, TOAST_MS);
+    clearTimeout(toastTimer);
+    toastTimer = setTimeout(end, TOAST_MS);
   };
-  const stop = () => clearTimeout(toastState.timer);
+  const stop = () => clearTimeout(toastTimer);
   const undo = page.undo;
   fill(
     element("toast-place"),
     h(
-      "div",
-      {
-        class: "toast",
-        on: { pointerenter: stop, pointerleave: wait, focusin: stop, focusout: wait },
-      },
-      h("span", {}, text),
+      "div.toast",
+      { on: { pointerenter: stop, pointerleave: wait, focusin: stop, focusout: wait } },
+      h("span", text),
       undo ? button("Undo", "u", () => undo()) : null,
-      h("button", { type: "button", class: "plain", "aria-label": "Close", on: { click: end } }, "×"),
+      h("button.plain", { "aria-label": "Close", on: { click: end } }, "×"),
     ),
   );
   wait();
@@ -486,10 +452,12 @@ function showToast(page, text) {
 const themeName = () =>
   document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 
-function switchTheme() {
+/** @param {Page} page */
+function switchTheme(page) {
   const next = themeName() === "dark" ? "light" : "dark";
   document.documentElement.dataset.theme = next;
   localStorage.setItem("theme", next);
+  page.drawNavigation();
 }
 
 // The daemon
@@ -536,14 +504,12 @@ function signedOut() {
   fill(
     element("main"),
     h(
-      "section",
-      { class: "view empty" },
-      h("h1", {}, "This page is not signed in"),
+      "section.view.empty",
+      h("h1", "This page is not signed in"),
       h(
         "p",
-        {},
         "Its address is valid once, for one browser, and for ten minutes. A new one comes from ",
-        h("code", {}, "mnemo ui"),
+        h("code", "mnemo ui"),
         ".",
       ),
     ),

@@ -10,16 +10,15 @@ const WEEKS_MAX = 260;
 
 /** @param {import("./app.js").Page} page */
 export function asOfSlider(page) {
-  const picture = h("div", { class: "histogram" });
+  const picture = h("div.histogram");
   const range = h("input", { type: "range", min: 0, max: 0, step: 1, value: 0, "aria-label": "As of" });
-  const label = h("output", {}, "now");
-  const date = h("input", { type: "date", "aria-label": "As of this day", class: "date" });
+  const label = h("output", "now");
+  const date = h("input.date", { type: "date", "aria-label": "As of this day" });
   const place = h(
-    "div",
-    { class: "as-of" },
-    h("span", { class: "label" }, "As of ", h("kbd", {}, "t")),
-    h("div", { class: "track" }, picture, range),
-    h("div", {}, h("b", {}, label), date),
+    "div.as-of",
+    h("span.label", "As of ", h("kbd", "t")),
+    h("div.track", picture, range),
+    h("div", h("b", label), date),
   );
   const today = startOfDay(Date.now());
   let first = today;
@@ -85,11 +84,7 @@ async function weeks(namespace) {
   }
 }
 
-/**
- * @param {[number, number][]} counts
- * @param {number} first
- * @param {number} last
- */
+/** @param {[number, number][]} counts @param {number} first @param {number} last */
 function histogram(counts, first, last) {
   const most = Math.max(1, ...counts.map(([, number]) => number));
   const span = Math.max(WEEK_MS, last - first);
@@ -114,6 +109,6 @@ function histogram(counts, first, last) {
       },
       bars,
     ),
-    h("div", { class: "ends meta" }, h("span", {}, month(first)), h("span", {}, "memories a week")),
+    h("div.ends.meta", h("span", month(first)), h("span", "memories a week")),
   ];
 }

@@ -1,11 +1,13 @@
 // The card of one memory, over any view: text, actions, details, versions, relations.
 
 import { ApiError, ask, call } from "./api.js";
+import { bar } from "./charts.js";
+import { promptAfter } from "./controls.js";
 import { difference } from "./diff.js";
 import { counted, day, moment, origin, weekday } from "./format.js";
-import { button, fill, h, memoryText } from "./html.js";
+import { button, fill, h, memoryText, plainButton } from "./html.js";
 import { markdown } from "./markdown.js";
-import { change, move, pin, restore, trash, trustMark } from "./memory.js";
+import { change, move, pin, restore, takeBack, trash, trustMark } from "./memory.js";
 
 /** @typedef {import("../api_types").MemoryView} Memory */
 /** @typedef {import("./app.js").Page} Page */
@@ -21,14 +23,14 @@ const RELATIONS = {
 };
 
 /**
- * Open the card of a memory, or do something on the card that is open.
+ * Open the card of a memory, and do what one of its keys does; or do that on the card that is open.
  * @param {Page} page
  * @param {string} id
- * @param {string} [action] edit, pin, tag, more, editor, trash, versions
+ * @param {string} [key]
  */
-export function openCard(page, id, action = "") {
+export function openCard(page, id, key = "") {
   if (page.card?.id === id) {
-    page.card.act(action);
+    page.card.act(key);
     return;
   }
   const before = /** @type {HTMLElement | null} */ (document.activeElement);
@@ -36,18 +38,12 @@ export function openCard(page, id, action = "") {
   page.card?.close();
   page.card = card;
   card.cameFrom = before;
-  card.act(action);
+  card.act(key);
   void card.read();
 }
 
-/** @type {Record<string, string>} */
-const ACTION_KEYS = { edit: "e", pin: "p", tag: "g", more: "m", editor: "o", trash: "x", versions: "h" };
-
 export class Card {
-  /**
-   * @param {Page} page
-   * @param {string} id
-   */
+  /** @param {Page} page @param {string} id */
   constructor(page, id) {
     this.page = page;
     this.id = id;
@@ -57,8 +53,8 @@ export class Card {
     this.memory = null;
     this.isEditing = false;
     this.isNew = true; // it takes the focus once, and never out of a field
-    this.waiting = ""; // an action that waits until the memory is read
-    this.place = h("article", { class: "card", role: "dialog", "aria-label": "Memory", tabindex: -1 });
+    this.waiting = ""; // the key of an action that waits until the memory is read
+    this.place = h("article.card", { role: "dialog", "aria-label": "Memory", tabindex: -1 });
     document.getElementById("card-place")?.append(this.place);
     document.body.classList.add("with-card");
     /** @type {Record<string, () => void>} */
@@ -82,14 +78,12 @@ export class Card {
   }
 
   /**
-   * Do something on the card, now or once it is read.
-   * @param {string} action
+   * Do what a key of the card does, now or once it is read.
+   * @param {string} key
    */
-  act(action) {
-    const key = ACTION_KEYS[action];
-    if (!key) return;
+  act(key) {
     if (this.memory) this.keys[key]?.();
-    else this.waiting = action;
+    else if (key) this.waiting = key;
   }
 
   async read() {
@@ -105,8 +99,7 @@ export class Card {
         this.place,
         this.head(),
         h(
-          "p",
-          { class: "note-line" },
+          "p.note-line",
           error.status === 404 ? "There is no such memory: it was forgotten, or the address is wrong." : error.message,
         ),
       );
@@ -125,9 +118,8 @@ export class Card {
     const { page } = this;
     return h(
       "header",
-      {},
       h("code", { title: this.id }, this.id.slice(0, 8)),
-      h("span", { class: "badges grow" }, badges),
+      h("span.badges.grow", badges),
       button("↑", "k", () => page.shown?.step?.(-1), { class: "plain", "aria-label": "The one before" }),
       button("↓", "j", () => page.shown?.step?.(1), { class: "plain", "aria-label": "The next one" }),
       button("×", "Esc", () => this.close(), { class: "plain", "aria-label": "Close" }),
@@ -137,16 +129,12 @@ export class Card {
   /** @param {Memory} memory */
   draw(memory) {
     const { page } = this;
-    const badge = (/** @type {string} */ text) => h("span", { class: "badge", dir: "auto" }, text);
+    const badge = (/** @type {string} */ text) => h("span.badge", { dir: "auto" }, text);
     const isNote = memory.note !== null;
     const isNow = !page.route.params.get("as_of"); // what is past cannot be changed
     const isActive = isNow && (memory.state === "active" || memory.state === "archived");
-    const body = h(
-      "div",
-      { class: "memory" },
-      memory.tags.includes("sensitive") ? this.covered(memory) : wholeText(memory),
-    );
-    const actions = h("div", { class: "actions" });
+    const body = h("div.memory", memory.tags.includes("sensitive") ? this.covered(memory) : wholeText(memory));
+    const actions = h("div.actions");
     this.keys = { h: () => this.place.querySelector(".versions")?.scrollIntoView({ block: "start" }) };
     if (isNote) this.keys.o = () => this.openEditor();
     if (!page.isReadOnly && isActive) {
@@ -166,7 +154,7 @@ export class Card {
         button("Tag", "g", this.keys.g),
         isNote ? button("Open in editor", "o", this.keys.o) : null,
         button("Trash", "x", this.keys.x),
-        h("span", { class: "grow" }),
+        h("span.grow"),
         button("More", "m", this.keys.m),
       );
     } else if (!page.isReadOnly && isNow && memory.state !== "superseded") {
@@ -174,7 +162,7 @@ export class Card {
       fill(
         actions,
         button("Restore", "r", this.keys.r),
-        h("span", { class: "grow" }),
+        h("span.grow"),
         button("More", "m", () => this.more(memory, actions)),
       );
       this.keys.m = () => this.more(memory, actions);
@@ -187,19 +175,19 @@ export class Card {
         badge(memory.kind),
         badge(memory.state === "archived" ? "archive" : memory.layer),
         memory.pinned ? badge("pinned") : null,
-        memory.state === "active" ? null : h("span", { class: "badge past" }, memory.state),
-        h("span", { class: "badge where", dir: "auto", title: memory.namespace }, `in ${memory.namespace}`),
+        memory.state === "active" ? null : h("span.badge.past", memory.state),
+        h("span.badge.where", { dir: "auto", title: memory.namespace }, `in ${memory.namespace}`),
       ),
       isNote && !page.isReadOnly
-        ? h("p", { class: "meta" }, "A part of a note: its text is changed in the file, and remembered seconds later.")
+        ? h("p.meta", "A part of a note: its text is changed in the file, and remembered seconds later.")
         : null,
       body,
       actions,
       this.details(memory),
-      h("section", { class: "why" }),
-      h("section", { class: "versions" }),
-      h("section", { class: "relations" }),
-      h("section", { class: "shown" }),
+      h("section.why"),
+      h("section.versions"),
+      h("section.relations"),
+      h("section.shown"),
     );
     this.drawWhy();
   }
@@ -213,8 +201,8 @@ export class Card {
   /** @param {Memory} memory */
   covered(memory) {
     const cover = h(
-      "button",
-      { type: "button", class: "cover", on: { click: () => cover.replaceWith(wholeText(memory)) } },
+      "button.cover",
+      { on: { click: () => cover.replaceWith(wholeText(memory)) } },
       "sensitive: show the text",
     );
     return cover;
@@ -231,7 +219,7 @@ export class Card {
       [
         "happened",
         [
-          h("b", {}, weekday(memory.event_at)),
+          h("b", weekday(memory.event_at)),
           ` · stored ${moment(memory.created_at)}`,
           memory.version > 1 ? ` · changed ${moment(memory.modified_at)}` : "",
         ],
@@ -243,11 +231,10 @@ export class Card {
       [
         "strength",
         [
-          meter(memory.strength),
+          bar(memory.strength),
           ` ${memory.strength.toFixed(2)} `,
           h(
-            "span",
-            { class: "meta" },
+            "span.meta",
             `recalled ${counted(memory.access_count, "time")}${memory.repetition_count ? `, repeated ${counted(memory.repetition_count, "time")}` : ""}`,
           ),
         ],
@@ -256,9 +243,8 @@ export class Card {
         "tags",
         memory.tags.length
           ? h(
-              "span",
-              { class: "tags" },
-              memory.tags.map((tag) => h("span", { class: "tag", dir: "auto" }, `#${tag}`)),
+              "span.tags",
+              memory.tags.map((tag) => h("span.tag", { dir: "auto" }, `#${tag}`)),
             )
           : "none",
       ],
@@ -266,9 +252,8 @@ export class Card {
     if (memory.expires_at) rows.push(["holds until", day(memory.expires_at)]);
     if (memory.key) rows.push(["key", h("code", { dir: "auto" }, memory.key)]);
     return h(
-      "dl",
-      { class: "details" },
-      rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))),
+      "dl.details",
+      rows.map(([name, value]) => h("div", h("dt", name), h("dd", value))),
     );
   }
 
@@ -281,36 +266,18 @@ export class Card {
       const text = !older
         ? null
         : isSame
-          ? h("span", { class: "meta" }, changedFields(older.memory, version.memory))
+          ? h("span.meta", changedFields(older.memory, version.memory))
           : difference(older.memory.content, version.memory.content);
       return h(
         "li",
-        {},
-        h("span", { class: "number" }, String(version.memory.version)),
+        h("span.number", String(version.memory.version)),
         h(
           "div",
-          {},
           text,
           h(
-            "span",
-            { class: "meta" },
+            "span.meta",
             `${moment(version.at)} · ${version.by || "you"} · ${version.what || "change"} ${version.seq}`,
-            this.page.isReadOnly || !older
-              ? null
-              : button(
-                  "undo",
-                  "",
-                  () =>
-                    void this.page.write(async () => {
-                      const answer = await call("POST /v1/undo", { seq: version.seq });
-                      const back = answer.undo_seq;
-                      return {
-                        text: `Change ${version.seq} was taken back`,
-                        undo: back ? () => call("POST /v1/undo", { seq: back }) : null,
-                      };
-                    }),
-                  { class: "plain" },
-                ),
+            this.page.isReadOnly || !older ? null : plainButton("undo", () => void takeBack(this.page, version.seq)),
           ),
         ),
       );
@@ -321,15 +288,10 @@ export class Card {
         place,
         h(
           "h3",
-          {},
           "Versions ",
-          h(
-            "span",
-            { class: "meta" },
-            versions.length > VERSIONS_SHOWN ? `the last ${VERSIONS_SHOWN}` : String(items.length),
-          ),
+          h("span.meta", versions.length > VERSIONS_SHOWN ? `the last ${VERSIONS_SHOWN}` : String(items.length)),
         ),
-        h("ol", { class: "plain-list" }, items),
+        h("ol.plain-list", items),
       );
   }
 
@@ -339,25 +301,19 @@ export class Card {
     if (!place || !edges.length) return;
     fill(
       place,
-      h("h3", {}, "Relations"),
+      h("h3", "Relations"),
       h(
-        "ul",
-        { class: "plain-list" },
+        "ul.plain-list",
         edges.map((edge) =>
           h(
-            "li",
-            { class: "row" },
-            h("span", { class: "label" }, RELATIONS[edge.relation][edge.direction]),
+            "li.row",
+            h("span.label", RELATIONS[edge.relation][edge.direction]),
             h(
-              "button",
-              {
-                type: "button",
-                class: "plain grow line-clamp",
-                on: { click: () => this.page.set({ id: edge.memory.id }) },
-              },
+              "button.plain.grow.line-clamp",
+              { on: { click: () => this.page.set({ id: edge.memory.id }) } },
               edge.memory.tags.includes("sensitive") ? "sensitive" : memoryText(edge.memory.content),
             ),
-            h("time", { class: "meta" }, day(edge.memory.event_at)),
+            h("time.meta", day(edge.memory.event_at)),
           ),
         ),
       ),
@@ -370,19 +326,14 @@ export class Card {
     if (!place || !total) return;
     const rows = shown.map((each) =>
       h(
-        "li",
-        { class: "row" },
-        h("time", { class: "label" }, moment(each.at)),
-        h("span", { class: "grow" }, `${each.operation}, number ${each.rank}`),
-        h("span", { class: "meta", dir: "auto" }, [each.by, each.session_id].filter(Boolean).join(" › ")),
+        "li.row",
+        h("time.label", moment(each.at)),
+        h("span.grow", `${each.operation}, number ${each.rank}`),
+        h("span.meta", { dir: "auto" }, [each.by, each.session_id].filter(Boolean).join(" › ")),
       ),
     );
     const heading = total > shown.length ? `${total}, the last ${shown.length}` : String(total);
-    fill(
-      place,
-      h("h3", {}, "Shown in answers ", h("span", { class: "meta" }, heading)),
-      h("ul", { class: "plain-list" }, rows),
-    );
+    fill(place, h("h3", "Shown in answers ", h("span.meta", heading)), h("ul.plain-list", rows));
   }
 
   // Actions
@@ -394,15 +345,12 @@ export class Card {
     );
   }
 
-  /**
-   * @param {Memory} memory
-   * @param {HTMLElement} body
-   */
+  /** @param {Memory} memory @param {HTMLElement} body */
   async edit(memory, body) {
     if (this.isEditing) return;
     this.isEditing = true;
     const draft = await ask(`/page/drafts/${memory.id}`).catch(() => null);
-    const field = h("textarea", { class: "edit", dir: "auto", "aria-label": "Text of the memory", rows: 6 });
+    const field = h("textarea.edit", { dir: "auto", "aria-label": "Text of the memory", rows: 6 });
     field.value = draft?.text ?? memory.content;
     const keep = () => void ask(`/page/drafts/${memory.id}`, { text: field.value }).catch(() => null);
     const done = () => {
@@ -434,17 +382,10 @@ export class Card {
     });
     const form = h(
       "div",
-      {},
       field,
       h(
-        "div",
-        { class: "actions" },
-        h(
-          "button",
-          { type: "button", class: "primary", on: { click: () => void save(memory.version) } },
-          "Save",
-          h("kbd", {}, "Ctrl ↵"),
-        ),
+        "div.actions",
+        h("button.primary", { on: { click: () => void save(memory.version) } }, "Save", h("kbd", "Ctrl ↵")),
         button("Discard", "", done),
       ),
     );
@@ -464,13 +405,11 @@ export class Card {
     form.querySelector(".conflict")?.remove();
     form.append(
       h(
-        "div",
-        { class: "conflict box" },
-        h("p", {}, "⚠ It was changed meanwhile. What yours changes in it:"),
-        h("p", {}, difference(theirs.content, field.value)),
+        "div.conflict.box",
+        h("p", "⚠ It was changed meanwhile. What yours changes in it:"),
+        h("p", difference(theirs.content, field.value)),
         h(
-          "div",
-          { class: "actions" },
+          "div.actions",
           button("Keep mine", "", () => void save(theirs.version)),
           button("Keep theirs", "", () => {
             this.isEditing = false;
@@ -482,10 +421,7 @@ export class Card {
     );
   }
 
-  /**
-   * @param {Memory} memory
-   * @param {HTMLElement} actions
-   */
+  /** @param {Memory} memory @param {HTMLElement} actions */
   tag(memory, actions) {
     const field = h("input", {
       type: "text",
@@ -500,41 +436,11 @@ export class Card {
         .filter(Boolean);
       void change(this.page, memory.id, { tags, if_version: memory.version }, "Tags changed");
     };
-    this.prompt(actions, "Tags, divided by commas", field, "Save", save);
-  }
-
-  /**
-   * @param {HTMLElement} actions
-   * @param {string} label
-   * @param {HTMLInputElement | HTMLSelectElement} field
-   * @param {string} verb
-   * @param {() => void} act
-   */
-  prompt(actions, label, field, verb, act) {
-    actions.parentElement?.querySelector(".prompt")?.remove();
-    const form = h(
-      "form",
-      {
-        class: "prompt row",
-        on: {
-          submit: (/** @type {Event} */ event) => {
-            event.preventDefault();
-            form.remove();
-            act();
-          },
-        },
-      },
-      h("label", { class: "grow" }, h("span", { class: "meta" }, label), field),
-      h("button", { class: "primary" }, verb),
-    );
-    actions.after(form);
+    promptAfter(actions, h("label.grow", h("span.meta", "Tags, divided by commas"), field), "Save", save);
     field.focus();
   }
 
-  /**
-   * @param {Memory} memory
-   * @param {HTMLElement} actions
-   */
+  /** @param {Memory} memory @param {HTMLElement} actions */
   more(memory, actions) {
     const open = actions.parentElement?.querySelector(".more");
     if (open) return open.remove();
@@ -542,12 +448,10 @@ export class Card {
     const kinds = /** @type {const} */ (["semantic", "episodic", "procedural"]).filter((kind) => kind !== memory.kind);
     actions.after(
       h(
-        "div",
-        { class: "more box" },
+        "div.more.box",
         h(
           "p",
-          {},
-          h("span", { class: "label" }, "move to"),
+          h("span.label", "move to"),
           layers.map((layer) => button(layer, "", () => void move(this.page, memory.id, { layer }))),
           memory.state === "archived"
             ? null
@@ -556,24 +460,19 @@ export class Card {
         ),
         h(
           "p",
-          {},
-          h("span", { class: "label" }, "file as"),
+          h("span.label", "file as"),
           kinds.map((kind) => button(kind, "", () => void change(this.page, memory.id, { kind }, `Filed as ${kind}`))),
         ),
         h(
           "p",
-          {},
-          h("span", { class: "label" }, "no way back"),
+          h("span.label", "no way back"),
           button("Forget for ever …", "", () => void this.forget(memory), { class: "danger" }),
         ),
       ),
     );
   }
 
-  /**
-   * @param {Memory} memory
-   * @param {HTMLElement} actions
-   */
+  /** @param {Memory} memory @param {HTMLElement} actions */
   moveAway(memory, actions) {
     const known = Object.keys(this.page.status?.namespaces ?? {}).filter((name) => name !== memory.namespace);
     const names = h(
@@ -582,11 +481,12 @@ export class Card {
       known.map((value) => h("option", { value })),
     );
     const field = h("input", { type: "text", list: names.id, "aria-label": "Namespace", dir: "auto" });
-    this.prompt(actions, "Namespace, known or new", field, "Move", () => {
+    const label = h("label.grow", h("span.meta", "Namespace, known or new"), field, names);
+    promptAfter(actions, label, "Move", () => {
       const namespace = field.value.trim();
       if (namespace) void move(this.page, memory.id, { namespace });
     });
-    field.after(names);
+    field.focus();
   }
 
   /** @param {Memory} memory */
@@ -605,15 +505,6 @@ const wholeText = (memory) =>
 
 /** @param {Element | null} element */
 const isField = (element) => element instanceof HTMLElement && element.matches("input, textarea, select");
-
-/** @param {number} share */
-function meter(share) {
-  return h(
-    "span",
-    { class: "meter" },
-    h("i", { style: { width: `${Math.round(100 * Math.min(1, Math.max(0, share)))}%` } }),
-  );
-}
 
 /** @param {string | number | boolean | null} value */
 const said = (value) => (typeof value === "number" ? value.toFixed(2) : String(value ?? "none"));

@@ -1,9 +1,10 @@
 // The chains of facts around a subject, drawn from left to right.
 
+import { table } from "./controls.js";
+import { cut } from "./format.js";
 import { h, s, shown } from "./html.js";
 
 /** @typedef {import("../api_types").FactChainView} Chain */
-/** @typedef {import("../api_types").FactLink} Link */
 /** @typedef {{name: string, column: number, row: number}} Place */
 
 const [BOX_WIDTH, BOX_HEIGHT, COLUMN, ROW] = [132, 26, 212, 44];
@@ -20,15 +21,6 @@ const keyOf = (name) =>
     .replace(/^(?:the|an?) /, "");
 
 /**
- * @param {string} text
- * @param {number} most
- */
-const cut = (text, most) => {
-  const all = Array.from(text);
-  return all.length > most ? `${all.slice(0, most - 1).join("")}…` : text;
-};
-
-/**
  * Return each fact of the chains once, with the places of what it connects. Where a chain goes on with a fact about
  * something else that only has the name in it, that gets a place of its own, and a line without a fact leads to it.
  * @param {string} subject
@@ -38,7 +30,7 @@ function layout(subject, chains) {
   /** @type {Map<string, Place>} */
   const places = new Map([[keyOf(subject), { name: subject, column: 0, row: 0 }]]);
   const heights = [1, ...Array(COLUMNS_MAX - 1).fill(0)];
-  /** @type {Map<string, {link: Link | null, from: Place, to: Place}>} */
+  /** @type {Map<string, {link: import("../api_types").FactLink | null, from: Place, to: Place}>} */
   const links = new Map();
   let left = 0;
   /** @returns {Place | null} null: its column is full */
@@ -115,9 +107,8 @@ export function chainPicture(subject, chains, disputed, choose) {
   return {
     left,
     picture: s(
-      "svg",
+      "svg.chains",
       {
-        class: "chains",
         viewBox: `0 0 ${width} ${height}`,
         style: { "max-width": `${width}px` },
         role: "img",
@@ -125,16 +116,16 @@ export function chainPicture(subject, chains, disputed, choose) {
       },
       lines.map(({ kind, path, arrow }) => [
         s("path", { d: path, class: kind }),
-        arrow ? s("path", { d: arrow, class: "arrow" }) : null,
+        arrow ? s("path.arrow", { d: arrow }) : null,
       ]),
       lines.map(({ at, words }) =>
-        s("text", { x: at[0], y: at[1] + 3, class: "link-words" }, shown(cut(words, WORDS_CHARACTERS))),
+        s("text.link-words", { x: at[0], y: at[1] + 3 }, shown(cut(words, WORDS_CHARACTERS))),
       ),
       places.map((place, index) =>
         s(
           "g",
           { class: index ? "entity" : "entity own", on: { click: () => choose(place.name) } },
-          s("title", {}, place.name),
+          s("title", place.name),
           s("rect", {
             x: x(place),
             y: y(place) - BOX_HEIGHT / 2,
@@ -157,31 +148,11 @@ export function chainPicture(subject, chains, disputed, choose) {
 export function chainTable(chains, choose) {
   const facts = new Map(chains.flatMap((chain) => chain.facts.map((fact) => [fact.id, fact])));
   const name = (/** @type {string} */ text) =>
-    h("button", { type: "button", class: "plain", dir: "auto", on: { click: () => choose(text) } }, text);
-  return h(
-    "table",
-    {},
-    h(
-      "thead",
-      {},
-      h(
-        "tr",
-        {},
-        ["subject", "says", ""].map((each) => h("th", {}, each)),
-      ),
-    ),
-    h(
-      "tbody",
-      {},
-      [...facts.values()].map((fact) =>
-        h(
-          "tr",
-          {},
-          h("td", {}, name(fact.subject)),
-          h("td", { dir: "auto" }, fact.predicate),
-          h("td", {}, name(fact.object)),
-        ),
-      ),
+    h("button.plain", { dir: "auto", on: { click: () => choose(text) } }, text);
+  return table(
+    ["subject", "says", ""],
+    [...facts.values()].map((fact) =>
+      h("tr", h("td", name(fact.subject)), h("td", { dir: "auto" }, fact.predicate), h("td", name(fact.object))),
     ),
   );
 }

@@ -1,7 +1,8 @@
-// Charts of values by day, each with its figure and as a table.
+// Charts of values by day, each with its figure and as a table; bars by month.
 
+import { table } from "./controls.js";
 import { button, fill, h, s } from "./html.js";
-import { day, month } from "./format.js";
+import { count, day, month } from "./format.js";
 
 /**
  * A line of a chart: its name, its values, null where there is none.
@@ -22,6 +23,7 @@ import { day, month } from "./format.js";
  * @property {{at: number, words: string}[]} [events]
  */
 
+const MONTHS = 36; // that are drawn, the last
 const GRID = [0, 0.5, 1]; // shares of the highest label
 const WIDTH = 1000;
 const HEIGHT = 100;
@@ -31,14 +33,12 @@ const HEIGHT = 100;
  * @param {ChartData} data
  */
 export function lineChart(data) {
-  const place = h("figure", { class: "chart" });
-  const table = h("div", {});
+  const place = h("figure.chart");
+  const table = h("div");
   const hasLine = data.lines.some((line) => line.values.filter((value) => value !== null).length > 1);
   const asTable = h(
-    "button",
+    "button.plain",
     {
-      type: "button",
-      class: "plain",
       "aria-expanded": "false",
       on: {
         click: () => {
@@ -52,9 +52,9 @@ export function lineChart(data) {
   );
   fill(
     place,
-    h("figcaption", { class: "row" }, h("h2", { class: "grow" }, data.title), data.at.length ? asTable : null),
-    h("p", {}, h("span", { class: "figure" }, data.figure), " ", h("span", { class: "meta" }, data.about)),
-    hasLine ? plot(data) : h("p", { class: "meta plot-empty" }, "A line is drawn from the second day on."),
+    h("figcaption.row", h("h2.grow", data.title), data.at.length ? asTable : null),
+    h("p", h("span.figure", data.figure), " ", h("span.meta", data.about)),
+    hasLine ? plot(data) : h("p.meta.plot-empty", "A line is drawn from the second day on."),
     table,
   );
   return place;
@@ -82,24 +82,18 @@ function plot(data) {
   });
   const newest = (/** @type {Line} */ line) => line.values.findLast((value) => value !== null) ?? 0;
   return h(
-    "div",
-    { class: "plot" },
+    "div.plot",
     h(
-      "div",
-      { class: "canvas" },
+      "div.canvas",
       s(
         "svg",
         { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": sentence(data) },
-        GRID.map((share) => s("line", { class: "grid", x1: 0, x2: WIDTH, y1: HEIGHT * share, y2: HEIGHT * share })),
-        data.isFilled ? s("path", { class: "area", d: `${paths[0]}L${WIDTH} ${HEIGHT}L0 ${HEIGHT}Z` }) : null,
+        GRID.map((share) => s("line.grid", { x1: 0, x2: WIDTH, y1: HEIGHT * share, y2: HEIGHT * share })),
+        data.isFilled ? s("path.area", { d: `${paths[0]}L${WIDTH} ${HEIGHT}L0 ${HEIGHT}Z` }) : null,
         paths.map((d, index) => s("path", { class: index ? "line second" : "line", d })),
       ),
       GRID.map((share) =>
-        h(
-          "span",
-          { class: "y meta", style: { top: `${100 * share}%` } },
-          share === 1 ? "0" : data.say(highest * (1 - share)),
-        ),
+        h("span.y.meta", { style: { top: `${100 * share}%` } }, share === 1 ? "0" : data.say(highest * (1 - share))),
       ),
       data.lines.length > 1
         ? data.lines.map((line, index) =>
@@ -113,27 +107,19 @@ function plot(data) {
       (data.events ?? [])
         .filter((each) => each.at >= first && each.at <= last)
         .map((each) =>
-          h(
-            "span",
-            { class: "event meta", style: { "inset-inline-start": `${x(each.at) / (WIDTH / 100)}%` } },
-            each.words,
-          ),
+          h("span.event.meta", { style: { "inset-inline-start": `${x(each.at) / (WIDTH / 100)}%` } }, each.words),
         ),
     ),
     h(
-      "div",
-      { class: "x meta" },
-      h("span", {}, endLabel(first, last)),
-      last - first > 60 * 86_400_000 ? h("span", {}, month((first + last) / 2)) : null,
-      h("span", {}, "now"),
+      "div.x.meta",
+      h("span", endLabel(first, last)),
+      last - first > 60 * 86_400_000 ? h("span", month((first + last) / 2)) : null,
+      h("span", "now"),
     ),
   );
 }
 
-/**
- * @param {number} first
- * @param {number} last
- */
+/** @param {number} first @param {number} last */
 const endLabel = (first, last) => (last - first > 60 * 86_400_000 ? month(first) : day(first));
 
 /** @param {ChartData} data */
@@ -159,34 +145,16 @@ function valueTable(data) {
   const rows = data.at.map((at, index) =>
     h(
       "tr",
-      {},
       h("th", { scope: "row" }, day(at)),
       data.lines.map((line) => {
         const value = line.values[index];
-        return h("td", { class: "number", "data-label": line.name }, value === null ? "–" : data.say(value));
+        return h("td.number", { "data-label": line.name }, value === null ? "–" : data.say(value));
       }),
     ),
   );
-  return h(
-    "div",
-    { class: "scroll" },
-    h(
-      "table",
-      {},
-      h("caption", { class: "hidden" }, data.title),
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          h("th", { scope: "col" }, "day"),
-          data.lines.map((line) => h("th", { scope: "col", class: "number" }, line.name)),
-        ),
-      ),
-      h("tbody", {}, rows.reverse()),
-    ),
-  );
+  const values = table(["day", ...data.lines.map((line) => `#${line.name}`)], rows.reverse());
+  values.prepend(h("caption.hidden", data.title));
+  return h("div.scroll", values);
 }
 
 /**
@@ -195,8 +163,8 @@ function valueTable(data) {
  */
 export function bar(share) {
   return h(
-    "span",
-    { class: "meter", "aria-hidden": "true" },
+    "span.meter",
+    { "aria-hidden": "true" },
     h("i", { style: { width: `${Math.round(100 * Math.min(1, Math.max(0, share)))}%` } }),
   );
 }
@@ -209,3 +177,48 @@ export function bar(share) {
  */
 export const moreButton = (words, draw, isAll) =>
   button(isAll ? "Fewer" : words, "", () => draw(!isAll), { class: "plain", "aria-expanded": String(isAll) });
+
+/**
+ * Return how many members each month has, as bars from the first to the present one.
+ * @param {Record<string, number>} months by year and month, such as 2026-05
+ */
+export function monthBars(months) {
+  const first = Object.keys(months).sort()[0];
+  if (!first) return null;
+  const names = [];
+  const now = new Date();
+  const at = new Date(Number(first.slice(0, 4)), Number(first.slice(5)) - 1, 1);
+  for (; at <= now; at.setMonth(at.getMonth() + 1))
+    names.push(`${at.getFullYear()}-${String(at.getMonth() + 1).padStart(2, "0")}`);
+  const shown = names.slice(-MONTHS);
+  const earlier = names.slice(0, -MONTHS).reduce((sum, name) => sum + (months[name] ?? 0), 0);
+  const most = Math.max(1, ...shown.map((name) => months[name] ?? 0));
+  const full = shown.reduce((best, name) => ((months[name] ?? 0) > (months[best] ?? 0) ? name : best), shown[0]);
+  const text = (/** @type {string} */ name) =>
+    month(new Date(Number(name.slice(0, 4)), Number(name.slice(5)) - 1, 1).getTime());
+  return h(
+    "div.month-bars",
+    s(
+      "svg",
+      {
+        viewBox: `0 0 ${shown.length * 10} 44`,
+        preserveAspectRatio: "none",
+        role: "img",
+        "aria-label": `members by month; most in ${text(full)}, ${count(months[full] ?? 0)}`,
+      },
+      shown.map((name, index) => {
+        const height = months[name] ? Math.max(2, (42 * months[name]) / most) : 1;
+        return s(
+          "rect",
+          { x: index * 10 + 0.75, width: 8.5, y: 44 - height, height, class: months[name] ? "" : "none" },
+          s("title", `${text(name)}: ${count(months[name] ?? 0)}`),
+        );
+      }),
+    ),
+    h(
+      "div.row.meta",
+      h("span.grow", text(shown[0]), earlier ? ` · ${count(earlier)} before` : ""),
+      h("span", text(shown[shown.length - 1])),
+    ),
+  );
+}

@@ -3,8 +3,6 @@
 import { call } from "./api.js";
 import { fill, h } from "./html.js";
 
-/** @typedef {import("./app.js").Page} Page */
-
 /** @type {Record<string, {label: string, values?: string[]}>} by parameter of the address */
 const FILTERS = {
   kind: { label: "kind", values: ["semantic", "episodic", "procedural", "working"] },
@@ -17,10 +15,10 @@ const FILTERS = {
 };
 
 export class Chips {
-  /** @param {Page} page */
+  /** @param {import("./app.js").Page} page */
   constructor(page) {
     this.page = page;
-    this.place = h("div", { class: "chips", role: "group", "aria-label": "Filters" });
+    this.place = h("div.chips", { role: "group", "aria-label": "Filters" });
   }
 
   get isEmpty() {
@@ -35,26 +33,18 @@ export class Chips {
         const value = params.get(name);
         return value
           ? h(
-              "span",
-              { class: "chip on" },
-              h("span", { class: "meta" }, label),
+              "span.chip.on",
+              h("span.meta", label),
               ` ${value} `,
               h(
-                "button",
-                {
-                  type: "button",
-                  class: "plain",
-                  "aria-label": `without ${label}`,
-                  on: { click: () => this.page.set({ [name]: null }) },
-                },
+                "button.plain",
+                { "aria-label": `without ${label}`, on: { click: () => this.page.set({ [name]: null }) } },
                 "×",
               ),
             )
           : h(
-              "button",
+              "button.chip",
               {
-                type: "button",
-                class: "chip",
                 on: {
                   click: (/** @type {Event} */ event) =>
                     void this.choose(name, /** @type {HTMLElement} */ (event.currentTarget)),
@@ -92,9 +82,8 @@ export class Chips {
       { id: `values-${name}` },
       choices.slice(0, 500).map((value) => h("option", { value })),
     );
-    const field = h("input", {
+    const field = h("input.chip", {
       type: name === "since" || name === "until" ? "date" : "text",
-      class: "chip",
       "aria-label": label,
       placeholder: label,
       list: choices.length ? list.id : null,
@@ -116,7 +105,7 @@ export class Chips {
     });
     field.addEventListener("change", () => done(true));
     field.addEventListener("blur", () => done(true));
-    chip.replaceWith(h("span", {}, field, list));
+    chip.replaceWith(h("span", field, list));
     field.focus();
   }
 

@@ -1,12 +1,11 @@
 // What a day has, in rows: memories, changes, and sessions and files that open; and where it came from.
 
 import { difference } from "./diff.js";
-import { clock, count, counted, duration, memories as memoriesText, shortPath } from "./format.js";
+import { clock, count, counted, duration, memories as memoriesText, shortPath, valueText } from "./format.js";
 import { h, s } from "./html.js";
 import { excerpt, memoryRow, metaLine, trustMark } from "./memory.js";
 
 /** @typedef {import("../api_types").MemoryView} Memory */
-/** @typedef {import("../api_types").TimelineAnswer} TimelineAnswer */
 /** @typedef {import("../api_types").DifferenceView} Difference */
 /** @typedef {{at: number, memory: Memory, change: Difference | null}} Item what the day has at a time */
 
@@ -48,28 +47,23 @@ export function itemRow({ at, memory, change }, isInside = false) {
   return memoryRow(
     memory,
     { class: isInside ? "inside" : "", hidden: isInside },
-    h("time", { class: "when" }, clock(at)),
+    h("time.when", clock(at)),
     h(
-      "div",
-      { class: "body" },
+      "div.body",
       change ? changeText(change, memory) : excerpt(memory),
       change
         ? h(
-            "span",
-            { class: "meta" },
+            "span.meta",
             trustMark(memory.trust),
-            h("span", {}, [change.how, `by ${change.by || "you"}`, `version ${memory.version}`].join(" · ")),
+            h("span", [change.how, `by ${change.by || "you"}`, `version ${memory.version}`].join(" · ")),
           )
         : metaLine(memory, { date: "" }),
     ),
-    change ? h("span", { class: "badge" }, change.how) : null,
+    change ? h("span.badge", change.how) : null,
   );
 }
 
-/**
- * @param {Difference} change
- * @param {Memory} memory
- */
+/** @param {Difference} change @param {Memory} memory */
 function changeText(change, memory) {
   const isHidden = memory.tags.includes("sensitive");
   const before = change.before.content;
@@ -78,20 +72,10 @@ function changeText(change, memory) {
   const fields = change.fields
     .filter((field) => field !== "content" && field in change.after)
     .map(
-      (field) => `${field.replaceAll("_", " ")} ${fieldText(change.before[field])} → ${fieldText(change.after[field])}`,
+      (field) => `${field.replaceAll("_", " ")} ${valueText(change.before[field])} → ${valueText(change.after[field])}`,
     );
-  return h("div", {}, excerpt(memory), fields.length ? h("div", { class: "meta" }, fields.join(" · ")) : null);
+  return h("div", excerpt(memory), fields.length ? h("div.meta", fields.join(" · ")) : null);
 }
-
-/** @param {unknown} value */
-const fieldText = (value) =>
-  value === null || value === undefined || value === ""
-    ? "none"
-    : Array.isArray(value)
-      ? value.join(", ") || "none"
-      : typeof value === "object"
-        ? JSON.stringify(value)
-        : String(value);
 
 /** @param {Item[]} items of one session or one file */
 export function groupRow(items) {
@@ -108,18 +92,15 @@ export function groupRow(items) {
   const row = memoryRow(
     memory,
     { class: "group" },
-    h("time", { class: "when" }, clock(at)),
+    h("time.when", clock(at)),
     h(
-      "div",
-      { class: "body" },
-      h("span", { class: "text group-text", dir: "auto" }, title, " ", h("span", { class: "group-words" }, words)),
+      "div.body",
+      h("span.text.group-text", { dir: "auto" }, title, " ", h("span.group-words", words)),
       h(
-        "span",
-        { class: "meta" },
+        "span.meta",
         trustMark(memory.trust),
         h(
           "span",
-          {},
           memory.note
             ? "watched folder"
             : archived
@@ -129,21 +110,17 @@ export function groupRow(items) {
       ),
     ),
     h(
-      "span",
-      { class: "more-sign" },
+      "span.more-sign",
       `${memory.note ? counted(items.length, "passage") : count(items.length)} `,
-      h("span", { class: "arrow", "aria-hidden": "true" }, "›"),
-      h("span", { class: "hidden" }, "closed"),
+      h("span.arrow", { "aria-hidden": "true" }, "›"),
+      h("span.hidden", "closed"),
     ),
   );
   row.removeAttribute("data-id");
   return [row, ...items.map((item) => itemRow(item, true))];
 }
 
-/**
- * @param {TimelineAnswer} counts
- * @returns {[string, number][]}
- */
+/** @param {import("../api_types").TimelineAnswer} counts @returns {[string, number][]} */
 export function sourcesOf(counts) {
   /** @type {Record<string, string>} */
   const names = {
@@ -170,8 +147,7 @@ export function hoursPicture(hours) {
   const full = hours.indexOf(most);
   const label = `by hour of the day; most from ${full} to ${full + 1} o'clock, ${count(most)}`;
   return h(
-    "div",
-    { class: "hours" },
+    "div.hours",
     s(
       "svg",
       { viewBox: "0 0 240 40", preserveAspectRatio: "none", role: "img", "aria-label": label },
@@ -185,14 +161,13 @@ export function hoursPicture(hours) {
             height: each ? Math.max(2, (38 * each) / most) : 1,
             class: each ? "" : "none",
           },
-          s("title", {}, `${hour} to ${hour + 1}: ${count(each)}`),
+          s("title", `${hour} to ${hour + 1}: ${count(each)}`),
         ),
       ),
     ),
     h(
-      "div",
-      { class: "hour-names meta" },
-      [0, 6, 12, 18].map((hour) => h("span", {}, String(hour))),
+      "div.hour-names.meta",
+      [0, 6, 12, 18].map((hour) => h("span", String(hour))),
     ),
   );
 }

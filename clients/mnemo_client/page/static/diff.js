@@ -34,11 +34,7 @@ const WORDS = /\s*(?:[\p{L}\p{M}\p{N}_]+(?:['’.,:/@-][\p{L}\p{M}\p{N}_]+)*|\S)
 /** @param {string} text */
 const wordsOf = (text) => text.match(WORDS) ?? [];
 
-/**
- * @param {Part[]} parts
- * @param {Part["kind"]} kind
- * @param {string[]} words
- */
+/** @param {Part[]} parts @param {Part["kind"]} kind @param {string[]} words */
 function add(parts, kind, words) {
   if (!words.length) return;
   const last = parts.at(-1);
@@ -46,11 +42,7 @@ function add(parts, kind, words) {
   else parts.push({ kind, text: words.join("") });
 }
 
-/**
- * @param {Part[]} parts
- * @param {string[]} from
- * @param {string[]} to
- */
+/** @param {Part[]} parts @param {string[]} from @param {string[]} to */
 function middle(parts, from, to) {
   if (!from.length || !to.length || from.length * to.length > CELLS_MAX) {
     add(parts, "removed", from);
@@ -130,38 +122,30 @@ export function differenceSides(before, after) {
  * @param {[string, string]} names said before what is removed and what is added
  */
 function drawn(parts, names) {
-  const place = h("span", { class: "text diff", dir: "auto" });
+  const place = h("span.text.diff", { dir: "auto" });
   for (const [index, { kind, text }] of parts.entries()) {
     const words = text.trimStart();
     const space = text.slice(0, text.length - words.length);
     if (kind === "same") place.append(...folded(text));
-    else if (kind === "removed") place.append(space, h("del", {}, h("span", { class: "hidden" }, names[0]), words));
+    else if (kind === "removed") place.append(space, h("del", h("span.hidden", names[0]), words));
     else
       place.append(
         space || (parts[index - 1]?.kind === "removed" ? " " : ""),
-        h("ins", {}, h("span", { class: "hidden" }, names[1]), words),
+        h("ins", h("span.hidden", names[1]), words),
       );
   }
   return place;
 }
 
-/**
- * @param {string} text
- * @returns {Node[]}
- */
+/** @param {string} text @returns {Node[]} */
 function folded(text) {
   const words = wordsOf(text);
-  if (words.length <= FOLD_WORDS) return [h("span", {}, text)];
+  if (words.length <= FOLD_WORDS) return [h("span", text)];
   const between = words.slice(4, -4).join("");
   const more = h(
-    "button",
-    {
-      type: "button",
-      class: "plain",
-      title: "show the unchanged words",
-      on: { click: () => more.replaceWith(h("span", {}, between)) },
-    },
+    "button.plain",
+    { title: "show the unchanged words", on: { click: () => more.replaceWith(h("span", between)) } },
     " … ",
   );
-  return [h("span", {}, words.slice(0, 4).join("")), more, h("span", {}, words.slice(-4).join(""))];
+  return [h("span", words.slice(0, 4).join("")), more, h("span", words.slice(-4).join(""))];
 }

@@ -7,8 +7,8 @@ import { h } from "./html.js";
 
 /** @param {Fact} fact */
 export function heldText(fact) {
-  if (fact.valid_to !== null) return h("span", {}, `${day(fact.valid_from)} – ${day(fact.valid_to)}`);
-  return h("span", {}, h("span", { class: "since" }, "since "), day(fact.valid_from));
+  if (fact.valid_to !== null) return h("span", `${day(fact.valid_from)} – ${day(fact.valid_to)}`);
+  return h("span", h("span.since", "since "), day(fact.valid_from));
 }
 
 /**
@@ -27,12 +27,10 @@ export function heldBars(history, disputed) {
       const words = `${fact.predicate} ${fact.object}`;
       const kind = disputed.has(fact.id) ? "disputed" : fact.status === "open" ? "" : "ended";
       return h(
-        "li",
-        { class: "held" },
-        h("span", { class: "held-name line-clamp", dir: "auto", title: words }, words),
+        "li.held",
+        h("span.held-name.line-clamp", { dir: "auto", title: words }, words),
         h(
-          "span",
-          { class: "held-track" },
+          "span.held-track",
           h("i", {
             class: kind,
             style: {
@@ -41,8 +39,7 @@ export function heldBars(history, disputed) {
             },
           }),
           h(
-            "span",
-            { class: "hidden" },
+            "span.hidden",
             fact.valid_to ? `${day(fact.valid_from)} to ${day(fact.valid_to)}` : `since ${day(fact.valid_from)}`,
             kind === "disputed" ? ", in conflict" : "",
           ),
@@ -51,20 +48,12 @@ export function heldBars(history, disputed) {
     });
   return h(
     "div",
-    {},
-    h("ul", { class: "plain-list" }, rows),
+    h("ul.plain-list", rows),
     h(
-      "div",
-      { class: "held held-axis meta" },
-      h("span", { class: "held-name" }),
-      h(
-        "span",
-        { class: "held-track" },
-        h("span", {}, month(first)),
-        h("span", {}, month(first + span / 2)),
-        h("span", {}, "now"),
-      ),
+      "div.held.held-axis.meta",
+      h("span.held-name"),
+      h("span.held-track", h("span", month(first)), h("span", month(first + span / 2)), h("span", "now")),
     ),
-    history.some((fact) => disputed.has(fact.id)) ? h("p", { class: "meta" }, "dashed: in conflict") : null,
+    history.some((fact) => disputed.has(fact.id)) ? h("p.meta", "dashed: in conflict") : null,
   );
 }

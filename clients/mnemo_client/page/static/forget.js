@@ -1,26 +1,16 @@
 // Forgetting for ever: what goes, the word that has to be typed, and the proof.
 
 import { call } from "./api.js";
+import { lastingDialog, wordForm } from "./controls.js";
 import { bytes, count, counted, duration } from "./format.js";
 import { fill, h, memoryText } from "./html.js";
 
 /** @typedef {import("../api_types").EraseAnswer} EraseAnswer */
 
-const WORD = "forget";
-
-/**
- * @param {import("./app.js").Page} page
- * @param {import("../api_types").MemoryView} memory
- */
+/** @param {import("./app.js").Page} page @param {import("../api_types").MemoryView} memory */
 export async function showForget(page, memory) {
-  const place = h("div", {});
-  const dialog = h(
-    "dialog",
-    { class: "forget", "aria-labelledby": "forget-title", on: { close: () => dialog.remove() } },
-    place,
-  );
-  document.body.append(dialog);
-  fill(place, h("h2", { id: "forget-title" }, "Forget for ever"), h("p", {}, "Reading what goes with it …"));
+  const { dialog, place } = lastingDialog("forget-title");
+  fill(place, h("h2", { id: "forget-title" }, "Forget for ever"), h("p", "Reading what goes with it …"));
   dialog.showModal();
   try {
     const plan = await call("POST /v1/memories/{id}/purge", { dry_run: true }, { part: memory.id });
@@ -41,21 +31,9 @@ export async function showForget(page, memory) {
  * @returns {import("./html.js").Children[]}
  */
 function question(page, memory, plan, dialog, place) {
-  const act = h("button", { type: "submit", class: "danger", disabled: true }, "Forget");
-  const field = h("input", {
-    type: "text",
-    autocomplete: "off",
-    "aria-label": `Type ${WORD}`,
-    on: {
-      input: () => {
-        act.disabled = field.value.trim() !== WORD;
-      },
-    },
-  });
-  const submit = async (/** @type {Event} */ event) => {
-    event.preventDefault();
-    act.disabled = true;
-    act.textContent = "forgetting …";
+  const act = async (/** @type {HTMLButtonElement} */ button) => {
+    button.disabled = true;
+    button.textContent = "forgetting …";
     try {
       const proof = await call("POST /v1/memories/{id}/purge", {}, { part: memory.id });
       page.card?.close();
@@ -68,72 +46,47 @@ function question(page, memory, plan, dialog, place) {
   };
   return [
     h("h2", { id: "forget-title" }, "Forget for ever"),
-    h("blockquote", {}, memoryText(memory.content)),
+    h("blockquote", memoryText(memory.content)),
     h(
       "ul",
-      {},
-      h("li", {}, `${counted(plan.purged.length, "memory", "memories")}, with every version and index entry`),
-      plan.derived.length
-        ? h("li", {}, `${counted(plan.derived.length, "memory", "memories")} made from it alone`)
-        : null,
+      h("li", `${counted(plan.purged.length, "memory", "memories")}, with every version and index entry`),
+      plan.derived.length ? h("li", `${counted(plan.derived.length, "memory", "memories")} made from it alone`) : null,
       Object.keys(plan.rederive).length
-        ? h("li", {}, `${count(Object.keys(plan.rederive).length)} made from it and others are made again`)
+        ? h("li", `${count(Object.keys(plan.rederive).length)} made from it and others are made again`)
         : null,
-      plan.revived.length ? h("li", {}, `${count(plan.revived.length)} that it replaced come back`) : null,
+      plan.revived.length ? h("li", `${count(plan.revived.length)} that it replaced come back`) : null,
       plan.backups.length
-        ? h(
-            "li",
-            { class: "warn" },
-            `⚠ ${counted(plan.backups.length, "backup")} may keep it: ${plan.backups.join(", ")}`,
-          )
+        ? h("li.warn", `⚠ ${counted(plan.backups.length, "backup")} may keep it: ${plan.backups.join(", ")}`)
         : null,
     ),
-    h(
-      "p",
-      { class: "meta" },
-      "This cannot be undone. ",
-      memory.note ? "The text is also in your file, which is not changed." : "",
-    ),
-    h(
-      "form",
-      { class: "row", on: { submit } },
-      h("label", { class: "grow" }, h("span", { class: "meta" }, `Type the word ${WORD}`), field),
-      act,
-      h("button", { type: "button", on: { click: () => dialog.close() } }, "Keep it"),
-    ),
+    h("p.meta", "This cannot be undone. ", memory.note ? "The text is also in your file, which is not changed." : ""),
+    wordForm(dialog, "forget", "Forget", act),
   ];
 }
 
-/**
- * @param {EraseAnswer} proof
- * @param {HTMLDialogElement} dialog
- * @returns {import("./html.js").Children[]}
- */
+/** @param {EraseAnswer} proof @param {HTMLDialogElement} dialog @returns {import("./html.js").Children[]} */
 function proofOf(proof, dialog) {
   return [
     h("h2", { id: "forget-title" }, proof.complete ? "Forgotten" : "Forgotten, but not everywhere"),
     h(
       "p",
-      {},
       `${counted(proof.searched.files, "file")} with ${bytes(proof.searched.bytes)} were searched for its words: `,
       proof.searched.found.length ? `${count(proof.searched.found.length)} hold some` : "none holds them",
       ".",
     ),
     h(
-      "ul",
-      { class: "proof" },
+      "ul.proof",
       proof.places.map((each) =>
         h(
           "li",
-          {},
-          h("b", {}, each.state === "still there" ? "⚠" : "✓"),
+          h("b", each.state === "still there" ? "⚠" : "✓"),
           ` ${each.place}: ${each.state} `,
-          h("span", { class: "meta", dir: "auto" }, each.detail),
+          h("span.meta", { dir: "auto" }, each.detail),
         ),
       ),
     ),
-    proof.backups.length ? h("p", { class: "warn" }, `⚠ Backups that may keep it: ${proof.backups.join(", ")}`) : null,
-    h("p", { class: "meta" }, `${counted(proof.purged.length, "memory", "memories")} · ${duration(proof.seconds)}`),
-    h("button", { type: "button", class: "primary", autofocus: true, on: { click: () => dialog.close() } }, "Close"),
+    proof.backups.length ? h("p.warn", `⚠ Backups that may keep it: ${proof.backups.join(", ")}`) : null,
+    h("p.meta", `${counted(proof.purged.length, "memory", "memories")} · ${duration(proof.seconds)}`),
+    h("button.primary", { autofocus: true, on: { click: () => dialog.close() } }, "Close"),
   ];
 }

@@ -19,6 +19,9 @@ export const count = (value) => NUMBER.format(value).replace("-", "−");
  */
 export const counted = (value, noun, plural = `${noun}s`) => `${count(value)} ${value === 1 ? noun : plural}`;
 
+/** @param {(string | null | undefined)[]} parts of a line, of which those that say nothing are left out */
+export const dotted = (...parts) => parts.filter(Boolean).join(" · ");
+
 /** @param {number} value */
 export const memories = (value) => counted(value, "memory", "memories");
 
@@ -118,6 +121,23 @@ export function origin(memory) {
 export function shortPath(path) {
   const parts = path.split("/").filter(Boolean);
   return parts.length <= 3 ? parts.join("/") : `${parts.at(-3)}/${parts.at(-2)}/${parts.at(-1)}`;
+}
+
+/**
+ * Return a text of at most so many characters, which ends with … where it goes on.
+ * @param {string} text
+ * @param {number} most
+ */
+export function cut(text, most) {
+  const all = Array.from(text);
+  return all.length > most ? `${all.slice(0, most - 1).join("")}…` : text;
+}
+
+/** @param {unknown} value any value of a setting or field in words; "none" where it says nothing */
+export function valueText(value) {
+  if (Array.isArray(value)) return value.join(", ") || "none";
+  if (typeof value === "object" && value !== null) return JSON.stringify(value);
+  return String(value ?? "") || "none";
 }
 
 /** @type {Record<string, [string, string]>} shape and word, by trust */

@@ -1,6 +1,7 @@
 // A graph as a picture: circles by size, lines by weight, names where there is room.
 
-import { count } from "./format.js";
+import { table } from "./controls.js";
+import { count, cut } from "./format.js";
 import { fill, h, s, shown } from "./html.js";
 
 /** @typedef {{id: string, name: string, size: number}} Node */
@@ -86,9 +87,8 @@ export async function drawGraph(place, nodes, edges, { label, selected, choose }
   fill(
     place,
     s(
-      "svg",
+      "svg.graph",
       {
-        class: "graph",
         viewBox: `0 0 ${width} ${height + NAME_HEIGHT}`,
         width,
         height: height + NAME_HEIGHT,
@@ -115,10 +115,16 @@ export async function drawGraph(place, nodes, edges, { label, selected, choose }
             class: drawn[node].id === selected ? "own" : "",
             on: { click: () => choose(drawn[node].id) },
           },
-          s("title", {}, `${drawn[node].name}: ${count(drawn[node].size)}`),
+          s("title", `${drawn[node].name}: ${count(drawn[node].size)}`),
         ),
       ),
-      names.map((node) => s("text", { x: x(node), y: y(node) + sizes[node] + 13 }, shown(cut(drawn[node].name)))),
+      names.map((node) =>
+        s(
+          "text",
+          { x: x(node), y: y(node) + sizes[node] + 13 },
+          shown(cut(drawn[node].name.replace(/\s+/g, " "), NAME_CHARACTERS)),
+        ),
+      ),
     ),
   );
   return nodes.length - drawn.length;
@@ -170,12 +176,6 @@ function namesWithRoom(all, nodes, sizes, x, y, selected) {
   });
 }
 
-/** @param {string} name */
-function cut(name) {
-  const all = Array.from(name.replace(/\s+/g, " "));
-  return all.length > NAME_CHARACTERS ? `${all.slice(0, NAME_CHARACTERS - 1).join("")}…` : all.join("");
-}
-
 /**
  * Return the same as a table: each node, its size, and what it is connected with.
  * @param {Node[]} nodes
@@ -191,9 +191,8 @@ export function graphTable(nodes, edges, heads) {
       .slice(0, 5);
     return h(
       "tr",
-      {},
       h("td", { dir: "auto" }, node.name),
-      h("td", { class: "number", "data-label": heads[1] }, count(node.size)),
+      h("td.number", { "data-label": heads[1] }, count(node.size)),
       h(
         "td",
         { "data-label": heads[2] },
@@ -203,18 +202,5 @@ export function graphTable(nodes, edges, heads) {
       ),
     );
   });
-  return h(
-    "table",
-    {},
-    h(
-      "thead",
-      {},
-      h(
-        "tr",
-        {},
-        heads.map((name, index) => h("th", { class: index === 1 ? "number" : "" }, name)),
-      ),
-    ),
-    h("tbody", {}, rows),
-  );
+  return table([heads[0], `#${heads[1]}`, heads[2]], rows);
 }

@@ -51,10 +51,7 @@ function layout({ sizes, edges }) {
   }
   return places;
 
-  /**
-   * @param {number} one
-   * @param {number} other
-   */
+  /** @param {number} one @param {number} other */
   function push(one, other) {
     const [ax, ay] = [x[one] - x[other], y[one] - y[other]];
     const square = ax * ax + ay * ay + 0.01;

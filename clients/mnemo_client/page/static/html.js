@@ -3,37 +3,55 @@
 /** @typedef {Node | string | number | null | undefined | false} Child */
 /** @typedef {Child | Children[]} Children */
 /** @typedef {Record<string, any>} Attributes */
+/**
+ * A function that makes an element of `name.class.class`, with attributes, which may be left out, and children.
+ * @template Elements
+ * @typedef {{
+ *   <T extends string>(tag: T, attributes: Attributes, ...children: Children[]): ElementOf<T, Elements>;
+ *   <T extends string>(tag: T, ...children: Children[]): ElementOf<T, Elements>;
+ * }} Maker
+ */
+/**
+ * @template {string} T
+ * @template Elements
+ * @typedef {T extends keyof Elements ? Elements[T]
+ *   : T extends `${infer Name extends keyof Elements & string}.${string}` ? Elements[Name] : never} ElementOf
+ */
 
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * Return a new element. `on` maps event names to handlers, `style` properties to values; an attribute that is null,
- * undefined or false is left out, and one that is true is empty. A link leads only to a place on this page.
- * @template {keyof HTMLElementTagNameMap} K
- * @param {K} tag
- * @param {Attributes} [attributes]
- * @param {...Children} children
- * @returns {HTMLElementTagNameMap[K]}
+ * Return a new element: `h("p.meta", "text")`, `h("input.chip", { type: "text" })`. `on` maps event names to handlers,
+ * `style` properties to values; an attribute that is null, undefined or false is left out, and one that is true is
+ * empty. A link leads only to a place on this page. A button submits no form unless its type says so.
  */
-export function h(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  setAttributes(element, attributes);
-  element.append(...nodesOf(children));
-  return element;
-}
+export const h = /** @type {Maker<HTMLElementTagNameMap>} */ (
+  (/** @type {string} */ tag, /** @type {any[]} */ ...given) => {
+    const [name, ...classes] = tag.split(".");
+    const element = document.createElement(name);
+    if (element instanceof HTMLButtonElement) element.type = "button";
+    return filled(element, classes, given);
+  }
+);
+
+/** Return a new element of a picture. */
+export const s = /** @type {Maker<SVGElementTagNameMap>} */ (
+  (/** @type {string} */ tag, /** @type {any[]} */ ...given) => {
+    const [name, ...classes] = tag.split(".");
+    return filled(document.createElementNS(SVG, name), classes, given);
+  }
+);
 
 /**
- * Return a new element of a picture.
- * @template {keyof SVGElementTagNameMap} K
- * @param {K} tag
- * @param {Attributes} [attributes]
- * @param {...Children} children
- * @returns {SVGElementTagNameMap[K]}
+ * @param {Element} element
+ * @param {string[]} classes
+ * @param {any[]} given attributes, which may be absent, and children
  */
-export function s(tag, attributes = {}, ...children) {
-  const element = document.createElementNS(SVG, tag);
-  setAttributes(element, attributes);
-  element.append(...nodesOf(children));
+function filled(element, classes, given) {
+  const hasAttributes = given[0]?.constructor === Object;
+  if (classes.length) element.setAttribute("class", classes.join(" "));
+  if (hasAttributes) setAttributes(element, given[0]);
+  element.append(...nodesOf(hasAttributes ? given.slice(1) : given));
   return element;
 }
 
@@ -46,10 +64,7 @@ export function fill(element, ...children) {
   element.replaceChildren(...nodesOf(children));
 }
 
-/**
- * @param {Element} element
- * @param {Attributes} attributes
- */
+/** @param {Element} element @param {Attributes} attributes */
 function setAttributes(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
@@ -66,10 +81,7 @@ function setAttributes(element, attributes) {
   }
 }
 
-/**
- * @param {Children[]} children
- * @returns {(Node | string)[]}
- */
+/** @param {Children[]} children @returns {(Node | string)[]} */
 function nodesOf(children) {
   return /** @type {Child[]} */ (children.flat(/** @type {1} */ (Infinity)))
     .filter((child) => child !== null && child !== undefined && child !== false)
@@ -104,7 +116,7 @@ export function memoryText(text, marks = [], attributes = {}) {
   let at = 0;
   for (const [begin, end] of marks) {
     if (begin < at || end <= begin) continue;
-    parts.push(characters.slice(at, begin).join(""), h("mark", {}, characters.slice(begin, end).join("")));
+    parts.push(characters.slice(at, begin).join(""), h("mark", characters.slice(begin, end).join("")));
     at = end;
   }
   parts.push(marks.length ? characters.slice(at).join("") : text);
@@ -121,8 +133,15 @@ export function memoryText(text, marks = [], attributes = {}) {
 export function button(label, key, action, attributes = {}) {
   return h(
     "button",
-    { type: "button", "aria-keyshortcuts": key || null, ...attributes, on: { click: action } },
+    { "aria-keyshortcuts": key || null, ...attributes, on: { click: action } },
     label,
-    key ? h("kbd", {}, key) : null,
+    key ? h("kbd", key) : null,
   );
 }
+
+/**
+ * Return a button without a key that looks like a link.
+ * @param {string} label
+ * @param {() => void} action
+ */
+export const plainButton = (label, action) => button(label, "", action, { class: "plain" });

@@ -101,31 +101,28 @@ export function showKeys(page) {
     },
   });
   const dialog = h(
-    "dialog",
-    { class: "keys", "aria-labelledby": "keys-title", on: { close: () => dialog.remove() } },
+    "dialog.keys",
+    { "aria-labelledby": "keys-title", on: { close: () => dialog.remove() } },
     h(
       "form",
       { method: "dialog" },
       h("h2", { id: "keys-title" }, "Keys"),
-      h("button", { class: "plain", "aria-label": "Close" }, "×", h("kbd", {}, "Esc")),
+      h("button.plain", { type: "submit", "aria-label": "Close" }, "×", h("kbd", "Esc")),
     ),
     h(
-      "div",
-      { class: "columns" },
+      "div.columns",
       KEYS.map(([title, keys]) =>
         h(
           "section",
-          {},
-          h("h3", {}, title),
+          h("h3", title),
           h(
             "dl",
-            {},
-            keys.map(([key, what]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, what))),
+            keys.map(([key, what]) => h("div", h("dt", h("kbd", key)), h("dd", what))),
           ),
         ),
       ),
     ),
-    h("label", {}, single, " single keys work (they never do while a field has the focus)"),
+    h("label", single, " single keys work (they never do while a field has the focus)"),
   );
   document.body.append(dialog);
   dialog.showModal();

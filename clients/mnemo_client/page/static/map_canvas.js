@@ -2,7 +2,6 @@
 
 import { h } from "./html.js";
 
-/** @typedef {import("./map_points.js").Points} Points */
 /** @typedef {{x: number, y: number, z: number}} Look where one looks: the middle, and how often larger than all */
 /** @typedef {{name: string, x: number, y: number, level: number, size: number}} Name */
 /** @typedef {{dot: (at: number) => void, hover: (at: number, x: number, y: number) => void, lasso: (line: [number, number][]) => void, moved: (look: Look) => void}} Heard */
@@ -26,8 +25,8 @@ export class MapCanvas {
     this.heard = heard;
     this.dots = h("canvas", { "aria-hidden": "true" });
     this.marks = h("canvas", { "aria-hidden": "true" });
-    this.place = h("div", { class: "map-place" }, this.dots, this.marks);
-    /** @type {Points | null} */
+    this.place = h("div.map-place", this.dots, this.marks);
+    /** @type {import("./map_points.js").Points | null} */
     this.points = null;
     /** @type {Look} */
     this.look = { x: 0.5, y: 0.5, z: 1 };
@@ -136,21 +135,13 @@ export class MapCanvas {
     return /** @type {[number, number]} */ ([(this.width ?? 0) / 2, ((this.height ?? 0) + HEAD_HEIGHT) / 2]);
   }
 
-  /**
-   * @param {number} x
-   * @param {number} y
-   * @returns {[number, number]}
-   */
+  /** @param {number} x @param {number} y @returns {[number, number]} */
   toScreen(x, y) {
     const [middleX, middleY] = this.middle;
     return [(x - this.look.x) * this.scale + middleX, (y - this.look.y) * this.scale + middleY];
   }
 
-  /**
-   * @param {number} x
-   * @param {number} y
-   * @returns {[number, number]}
-   */
+  /** @param {number} x @param {number} y @returns {[number, number]} */
   toMap(x, y) {
     const [middleX, middleY] = this.middle;
     return [(x - middleX) / this.scale + this.look.x, (y - middleY) / this.scale + this.look.y];
@@ -235,11 +226,7 @@ export class MapCanvas {
     );
   }
 
-  /**
-   * @param {Uint32Array} pixels
-   * @param {number} width
-   * @param {number} height
-   */
+  /** @param {Uint32Array} pixels @param {number} width @param {number} height */
   drawPoints(pixels, width, height) {
     pixels.fill(this.colours?.background ?? 0);
     const { points, palette } = this;
@@ -370,10 +357,7 @@ export class MapCanvas {
     return shown;
   }
 
-  /**
-   * @param {CanvasRenderingContext2D} context
-   * @param {Name} name
-   */
+  /** @param {CanvasRenderingContext2D} context @param {Name} name */
   widthOf(context, { name, level }) {
     const key = `${level} ${name}`;
     let width = this.widths.get(key);
@@ -448,19 +432,12 @@ export class MapCanvas {
     this.place.addEventListener("pointerleave", () => this.hover(-1, 0, 0));
   }
 
-  /**
-   * @param {number} x
-   * @param {number} y
-   */
+  /** @param {number} x @param {number} y */
   pointAt(x, y) {
     return this.points?.nearest(...this.toMap(x, y), HIT_PX / this.scale) ?? -1;
   }
 
-  /**
-   * @param {number} at
-   * @param {number} x
-   * @param {number} y
-   */
+  /** @param {number} at @param {number} x @param {number} y */
   hover(at, x, y) {
     if (at === this.hovered) return;
     this.hovered = at;
@@ -505,11 +482,7 @@ function drawCircle(pixels, width, middleX, middleY, radius, redBlue, green, alp
   }
 }
 
-/**
- * @param {number} value
- * @param {number} least
- * @param {number} most
- */
+/** @param {number} value @param {number} least @param {number} most */
 const clamp = (value, least, most) => Math.min(most, Math.max(least, value));
 
 /**

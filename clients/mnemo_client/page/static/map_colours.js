@@ -63,10 +63,7 @@ export function colouring(known, by, roots) {
   };
 }
 
-/**
- * @param {number[]} times
- * @returns {Colouring}
- */
+/** @param {number[]} times @returns {Colouring} */
 function byAge(times) {
   const now = Date.now();
   const ownOf = Uint16Array.from(times, (time) => AGES.findIndex(([, days]) => now - time < days * DAY_MS));

@@ -19,11 +19,7 @@ import { call } from "./api.js";
 
 const POINTS = 20_000; // of a page
 
-/**
- * @param {string} namespace
- * @param {AbortSignal} signal
- * @returns {Promise<MapData>}
- */
+/** @param {string} namespace @param {AbortSignal} signal @returns {Promise<MapData>} */
 export async function readMap(namespace, signal) {
   /** @type {MapAnswer[]} */
   const pages = [];

@@ -4,10 +4,7 @@ const STRIDE = 4; // x, y, kind (what colours it), light (0 out, 1 as it is, 2 c
 const CELLS = 160; // of the grid, along each side
 
 export class Points {
-  /**
-   * @param {number[] | Float32Array} x
-   * @param {number[] | Float32Array} y
-   */
+  /** @param {number[] | Float32Array} x @param {number[] | Float32Array} y */
   constructor(x, y) {
     this.count = x.length;
     this.data = new Float32Array(this.count * STRIDE);

@@ -22,11 +22,7 @@ const INLINE =
 export const markdown = (text, keepsLines) =>
   h("div", { class: keepsLines ? "markdown said-so" : "markdown" }, blocks(text.split("\n"), 0));
 
-/**
- * @param {string[]} lines
- * @param {number} depth
- * @returns {Children[]}
- */
+/** @param {string[]} lines @param {number} depth @returns {Children[]} */
 function blocks(lines, depth) {
   /** @type {Children[]} */
   const made = [];
@@ -54,10 +50,10 @@ function blocks(lines, depth) {
       made.push(h("hr"));
     } else if (HEADING.test(line)) {
       at += 1;
-      made.push(h("p", { class: "heading", dir: "auto" }, inline(HEADING.exec(line)?.groups?.text ?? "")));
+      made.push(h("p.heading", { dir: "auto" }, inline(HEADING.exec(line)?.groups?.text ?? "")));
     } else if (QUOTE.test(line) && depth < DEPTH_MAX) {
       const quoted = take((each) => QUOTE.test(each)).map((each) => QUOTE.exec(each)?.groups?.text ?? "");
-      made.push(h("blockquote", {}, blocks(quoted, depth + 1)));
+      made.push(h("blockquote", blocks(quoted, depth + 1)));
     } else if (ITEM.test(line) && depth < DEPTH_MAX) {
       made.push(
         list(
@@ -68,7 +64,7 @@ function blocks(lines, depth) {
     } else {
       at += 1;
       const paragraph = [line, ...take((each) => isPlain(each))];
-      made.push(h("p", { class: "text", dir: "auto" }, inline(paragraph.join("\n"))));
+      made.push(h("p.text", { dir: "auto" }, inline(paragraph.join("\n"))));
     }
   }
   return made;
@@ -106,10 +102,7 @@ function list(lines, depth) {
   );
 }
 
-/**
- * @param {string} text
- * @returns {Children[]}
- */
+/** @param {string} text @returns {Children[]} */
 function inline(text) {
   /** @type {Children[]} */
   const parts = [];
@@ -117,10 +110,10 @@ function inline(text) {
   for (const found of text.matchAll(INLINE)) {
     const { code, bold, slanted, words, address } = found.groups ?? {};
     parts.push(text.slice(at, found.index));
-    if (code) parts.push(h("code", {}, code));
-    else if (bold) parts.push(h("b", {}, bold));
-    else if (slanted) parts.push(h("i", {}, slanted));
-    else parts.push(words, h("span", { class: "address" }, ` (${address})`));
+    if (code) parts.push(h("code", code));
+    else if (bold) parts.push(h("b", bold));
+    else if (slanted) parts.push(h("i", slanted));
+    else parts.push(words, h("span.address", ` (${address})`));
     at = found.index + found[0].length;
   }
   parts.push(text.slice(at));

@@ -1,6 +1,6 @@
 // How a memory looks in a list, and what can be done with it from everywhere.
 
-import { call } from "./api.js";
+import { ApiError, call } from "./api.js";
 import { day, origin, TRUST } from "./format.js";
 import { h, memoryText, s } from "./html.js";
 
@@ -11,9 +11,9 @@ import { h, memoryText, s } from "./html.js";
 const SHAPES = {
   user: (place) => place.append(s("circle", { cx: 5, cy: 5, r: 4.5 })),
   note: (place) => place.append(s("rect", { x: 0.8, y: 0.8, width: 8.4, height: 8.4 })),
-  agent: (place) => place.append(s("path", { class: "hollow", d: "M5 .8 9.2 5 5 9.2 .8 5Z" })),
-  import: (place) => place.append(s("path", { class: "hollow", d: "M.8 1.5h8.4L5 9Z" })),
-  tool: (place) => place.append(s("rect", { class: "hollow", x: 1, y: 1, width: 8, height: 8 })),
+  agent: (place) => place.append(s("path.hollow", { d: "M5 .8 9.2 5 5 9.2 .8 5Z" })),
+  import: (place) => place.append(s("path.hollow", { d: "M.8 1.5h8.4L5 9Z" })),
+  tool: (place) => place.append(s("rect.hollow", { x: 1, y: 1, width: 8, height: 8 })),
 };
 
 /**
@@ -21,9 +21,9 @@ const SHAPES = {
  * @param {string} trust
  */
 export function trustMark(trust) {
-  const mark = s("svg", { class: "trust", viewBox: "0 0 10 10", "aria-hidden": "true" });
+  const mark = s("svg.trust", { viewBox: "0 0 10 10", "aria-hidden": "true" });
   SHAPES[trust]?.(mark);
-  return h("span", { class: "who" }, mark, ` ${TRUST[trust]?.[1] ?? trust}`);
+  return h("span.who", mark, ` ${TRUST[trust]?.[1] ?? trust}`);
 }
 
 /**
@@ -35,16 +35,25 @@ export function metaLine(memory, { date = day(memory.event_at) } = {}) {
   const kept = memory.state === "archived" ? "archive" : memory.layer;
   const kinds = [memory.kind === "semantic" ? "" : memory.kind, kept, memory.pinned ? "pinned" : ""].filter(Boolean);
   return h(
-    "span",
-    { class: "meta" },
+    "span.meta",
     trustMark(memory.trust),
-    h("b", { class: "origin", dir: "auto" }, origin(memory)),
+    h("b.origin", { dir: "auto" }, origin(memory)),
     h("time", { datetime: new Date(memory.event_at).toISOString() }, date),
-    h("span", {}, kinds.join(" · ")),
-    memory.state === "active" || memory.state === "archived" ? null : h("span", { class: "badge past" }, memory.state),
-    memory.tags.filter((tag) => !/^_|:/.test(tag)).map((tag) => h("span", { class: "tag", dir: "auto" }, `#${tag}`)),
+    h("span", kinds.join(" · ")),
+    memory.state === "active" || memory.state === "archived" ? null : h("span.badge.past", memory.state),
+    memory.tags.filter((tag) => !/^_|:/.test(tag)).map((tag) => h("span.tag", { dir: "auto" }, `#${tag}`)),
   );
 }
+
+/**
+ * Return a text of a memory that opens its card.
+ * @param {Page} page
+ * @param {string} id
+ * @param {import("./html.js").Children} text
+ * @param {string} [kind]
+ */
+export const memoryLink = (page, id, text, kind = "") =>
+  h(`button.plain.memory-link${kind}`, { on: { click: () => page.set({ id }) } }, text);
 
 /**
  * Return the text of a memory; one that is sensitive only when it is asked for.
@@ -55,9 +64,8 @@ export function excerpt(memory) {
   if (!memory.tags.includes("sensitive")) return text();
   // Not a button: a row of a list has none in it. By keyboard, the memory's card shows the text.
   const cover = h(
-    "span",
+    "span.cover",
     {
-      class: "cover",
       on: {
         click: (/** @type {Event} */ event) => {
           event.stopPropagation();
@@ -77,11 +85,12 @@ export function excerpt(memory) {
  * @param {(id: string) => void} [chosen]
  */
 export function memoryList(page, label, chosen) {
-  const list = h("div", { class: "hits", role: "group", "aria-label": label, tabindex: 0 });
-  // A list box has options; what stands in the place of an empty list are none.
-  new MutationObserver(() =>
-    list.setAttribute("role", list.querySelector("[role=option]") ? "listbox" : "group"),
-  ).observe(list, { childList: true });
+  const list = h("div.hits", { role: "group", "aria-label": label, tabindex: 0 });
+  // A list box has options; what stands in the place of an empty list are none, and none of them is selected.
+  new MutationObserver(() => {
+    list.setAttribute("role", list.querySelector("[role=option]") ? "listbox" : "group");
+    if (!selected?.isConnected) list.removeAttribute("aria-activedescendant");
+  }).observe(list, { childList: true });
   /** @type {HTMLElement | null} */
   let selected = null;
   const rows = () => /** @type {HTMLElement[]} */ ([...list.querySelectorAll("[role=option]")]);
@@ -173,7 +182,7 @@ export function memoryRow(memory, attributes, ...children) {
  * @param {{date?: string}} [options]
  */
 export const plainRow = (memory, options) =>
-  memoryRow(memory, {}, h("div", { class: "body" }, excerpt(memory), metaLine(memory, options)));
+  memoryRow(memory, {}, h("div.body", excerpt(memory), metaLine(memory, options)));
 
 // Writes, each with its way back
 
@@ -181,9 +190,17 @@ export const plainRow = (memory, options) =>
 export const undoOf = (seq) => (seq ? () => call("POST /v1/undo", { seq }) : null);
 
 /**
+ * Take a change back, by its number; its undo has it again.
  * @param {Page} page
- * @param {Memory} memory
+ * @param {number} seq
  */
+export const takeBack = (page, seq) =>
+  page.write(async () => {
+    const { undo_seq } = await call("POST /v1/undo", { seq });
+    return { text: `Change ${seq} was taken back`, undo: undoOf(undo_seq) };
+  });
+
+/** @param {Page} page @param {Memory} memory */
 export const pin = (page, memory) =>
   change(
     page,
@@ -192,20 +209,14 @@ export const pin = (page, memory) =>
     memory.pinned ? "No longer pinned" : "Pinned: it stays in core",
   );
 
-/**
- * @param {Page} page
- * @param {string} id
- */
+/** @param {Page} page @param {string} id */
 export const trash = (page, id) =>
   page.write(async () => {
     await call("DELETE /v1/memories/{id}", {}, { part: id });
     return { text: "In the trash", undo: () => call("POST /v1/memories/{id}/restore", {}, { part: id }) };
   });
 
-/**
- * @param {Page} page
- * @param {string} id
- */
+/** @param {Page} page @param {string} id */
 export const restore = (page, id) =>
   page.write(async () => {
     const { seq } = await call("POST /v1/memories/{id}/restore", {}, { part: id });
@@ -260,3 +271,43 @@ export async function sensitiveIds(namespace) {
  */
 export const textOrCover = (text, isSensitive) =>
   excerpt(/** @type {any} */ ({ content: text, tags: isSensitive ? ["sensitive"] : [] }));
+
+// The same change of many memories, a few at a time
+
+const TOGETHER = 4;
+
+/** @param {Memory} memory @param {string} tag */
+export async function tagged(memory, tag) {
+  if (memory.tags.includes(tag)) return null;
+  const patch = { tags: [...memory.tags, tag], if_version: memory.version };
+  return (await call("PATCH /v1/memories/{id}", patch, { part: memory.id })).seq;
+}
+
+/** @param {Memory} memory @param {import("../api_types").MoveRequest} to */
+export async function moved(memory, to) {
+  return (await call("POST /v1/memories/{id}/move", { ...to, if_version: memory.version }, { part: memory.id })).seq;
+}
+
+/**
+ * Do something with each, a few at a time. Returns the messages of those that failed.
+ * @template T
+ * @param {T[]} items
+ * @param {(item: T) => Promise<void>} act
+ */
+export async function together(items, act) {
+  /** @type {string[]} */
+  const failed = [];
+  const left = [...items];
+  const work = async () => {
+    for (let item = left.shift(); item !== undefined; item = left.shift()) {
+      try {
+        await act(item);
+      } catch (error) {
+        if (!(error instanceof ApiError) || error.isGone) throw error;
+        failed.push(error.message);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: TOGETHER }, work));
+  return failed;
+}

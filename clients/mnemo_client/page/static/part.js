@@ -2,7 +2,7 @@
 
 import { ApiError } from "./api.js";
 import { count } from "./format.js";
-import { button, fill, h } from "./html.js";
+import { button, fill, h, plainButton } from "./html.js";
 
 /** @typedef {import("./app.js").Page} Page */
 /** @typedef {import("./html.js").Children} Children */
@@ -28,7 +28,7 @@ export async function readInto(page, place, read, draw, what = "reading") {
   readings.set(place, reading);
   const isLast = () => readings.get(place) === reading;
   const slow = setTimeout(() => {
-    if (isLast() && !place.hasChildNodes()) fill(place, h("p", { class: "meta", role: "status" }, `${what} …`));
+    if (isLast() && !place.hasChildNodes()) fill(place, h("p.meta", { role: "status" }, `${what} …`));
   }, SLOW_MS);
   try {
     const answer = await read(reading.signal);
@@ -63,7 +63,7 @@ const isAborted = (error) => error instanceof DOMException && error.name === "Ab
  * @param {() => void} again
  */
 export const failure = (message, again) =>
-  h("p", { class: "row failure" }, h("span", { class: "warn" }, `⚠ ${message}`), button("Again", "", again));
+  h("p.row.failure", h("span.warn", `⚠ ${message}`), button("Again", "", again));
 
 /** Changes that were heard since something was read: "3 new", which takes them in. */
 export class News {
@@ -71,7 +71,7 @@ export class News {
   constructor(take) {
     this.take = take;
     this.count = 0;
-    this.place = h("span", { class: "news" });
+    this.place = h("span.news");
   }
 
   /** @param {number} number */
@@ -151,6 +151,46 @@ export class Rows {
   }
 }
 
+/** A part of a view whose rows stand for memories, by their key or `data-id`. */
+export class MemoryRows {
+  /** @param {Page} page @param {HTMLElement} list */
+  constructor(page, list) {
+    this.page = page;
+    this.list = list;
+    this.rows = new Rows(list);
+  }
+
+  /** @returns {string | null} */
+  current() {
+    return this.rows.selected?.dataset.id ?? null;
+  }
+  /** @param {number} delta */
+  step(delta) {
+    this.rows.step(delta);
+  }
+  open() {
+    const id = this.current();
+    if (id) this.page.set({ id });
+  }
+}
+
+/**
+ * Offer the older rows of a list in a place, for as long as there are some.
+ * @param {Page} page
+ * @param {HTMLElement} place
+ * @param {string} label
+ * @param {string | null} cursor
+ * @param {(cursor: string) => Promise<string | null>} add puts the next rows in, and returns the next cursor
+ */
+export function offerOlder(page, place, label, cursor, add) {
+  const more = () =>
+    add(/** @type {string} */ (cursor)).then(
+      (next) => offerOlder(page, place, label, next, add),
+      (error) => page.fail(error),
+    );
+  fill(place, cursor ? plainButton(label, () => void more()) : null);
+}
+
 /**
  * Say that nothing is there: what is missing, why, and what can be done.
  * @param {string} title
@@ -158,7 +198,7 @@ export class Rows {
  * @param {...Children} steps
  */
 export function emptyState(title, why, ...steps) {
-  return h("div", { class: "empty" }, h("h2", {}, title), h("p", {}, why), ...steps);
+  return h("div.empty", h("h2", title), h("p", why), ...steps);
 }
 
 /**
@@ -166,8 +206,7 @@ export function emptyState(title, why, ...steps) {
  * @param {string} text
  * @param {string} command
  */
-export const commandLine = (text, command) =>
-  h("div", {}, h("p", {}, text), h("pre", { tabindex: 0 }, h("code", {}, command)));
+export const commandLine = (text, command) => h("div", h("p", text), h("pre", { tabindex: 0 }, h("code", command)));
 
 /** The commands with which a memory begins. */
 export const firstSteps = () => [

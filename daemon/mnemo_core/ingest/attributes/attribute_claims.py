@@ -2,38 +2,94 @@
 
 A claim is read only from a sentence whose pattern is plain: "Anna lives in Lisbon", "the report is due on March 3",
 "rent went up to 950". A value that may hold next to another one (I like tea; we use Redis), a past or possible value
-and a question make no claim: an `updates` too many hides a true memory behind another.
+and a question make no claim: an `updates` too many hides a true memory behind another. The patterns are data:
+text/lexicon/claim_frames.txt.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from mnemo_core.ingest.attributes.attribute_patterns import (
-    ATTRIBUTES,
-    CATEGORIES,
-    DESCRIBING,
-    FRAMES,
-    GROUPS,
-    KIN,
-    PEOPLE,
-    SIGNS,
-    SINGLE,
-    WORDED,
-    Frame,
-)
 from mnemo_core.ingest.attributes.stances import find_stances
 from mnemo_core.text import lexicon
 from mnemo_core.text.canonical import canonical_form
 from mnemo_core.text.cleaning import mask_code
 from mnemo_core.text.dates.date_words import MONTHS
-from mnemo_core.text.languages import UNSPACED_CHARACTER
+from mnemo_core.text.languages import HAN, KATAKANA, UNSPACED, UNSPACED_CHARACTER, sentences
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation, listed
-from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.syntax.english import BASE_OF_THIRD, is_base
 from mnemo_core.text.text_cache import TextCache
 from mnemo_core.text.tokens import OPPOSITES, SYNONYMS, UNITS
+
+
+class Frame(NamedTuple):
+    """One pattern. attribute: its name; `*`: named by the words before the verb; `use`: by the tool; "": unknown."""
+
+    attribute: str
+    pattern: re.Pattern[str]
+    is_change: bool  # it says that the value was another one before
+    is_typed: bool  # its value is a number, date or identifier; the words around it are none of it
+    is_personal: bool  # its subject may stand in the clause before
+    needs: frozenset[str]  # words of which a clause has one at least; none: any clause may fit
+    is_han: bool  # it is for Chinese or Japanese
+    is_weak: bool  # what fits it may be something else: it counts only against a change
+
+
+KIN = lexicon.words("attributes", "kin")
+# Attributes that have one value at a time, when that value is a word.
+SINGLE = lexicon.words("attributes", "single")
+# Those of them whose value may be any word. Of the others it is a name, a number or a known tool.
+WORDED = lexicon.words("attributes", "worded")
+# Words that tell how something is, and not what: "my car is great" leaves it the car that it was.
+DESCRIBING = lexicon.words("attributes", "describing")
+GROUPS = lexicon.words("attributes", "groups")
+PEOPLE = lexicon.words("attributes", "people")
+
+
+def _named(section: str) -> Iterator[tuple[str, str]]:
+    for group in lexicon.lines("attributes", section):
+        name, _, words = group.partition(" ")
+        for word in words.split(","):
+            yield " ".join(SYNONYMS.get(each, each) for each in word.split()), name
+
+
+ATTRIBUTES = dict(_named("named"))  # one name for attributes that are called differently
+CATEGORIES = {word: name for words, name in _named("tools") for word in words.split()}  # what a tool is used as
+
+_EVERYWHERE = lexicon.words("attributes", "everywhere")  # what nearly every clause has
+_VERBS = listed("is are am was were been has have had")
+
+
+def _words(pattern: str) -> frozenset[str]:
+    """The words of a pattern, with and without an ending that may be missing."""
+    literal = re.sub(r"\(\?P<\w>|\(\?[:!=]|\[[^\]]{0,300}\]|\\\w", " ", pattern)
+    words = set(re.findall(r"[^\W\d_]+\??", literal.lower()))
+    found = {word.removesuffix("?") for word in words} | {word[:-2] for word in words if word.endswith("?")}
+    return frozenset(found)
+
+
+def _frame(row: str) -> Frame:
+    attribute, flags, pattern = row.split(" ", 2)
+    needs = frozenset[str]() if "a" in flags or HAN in pattern else _words(pattern) - _EVERYWHERE
+    return Frame(
+        attribute.removeprefix("-"),
+        lazy_pattern(pattern, re.IGNORECASE),
+        is_change="c" in flags,
+        is_typed="t" in flags,
+        is_personal="p" in flags,
+        needs=needs,
+        is_han=HAN in pattern,
+        is_weak="w" in flags,
+    )
+
+
+FRAMES = [
+    _frame(row) for row in lexicon.patterns("claim_frames", "frames", HAN=HAN, KATAKANA=KATAKANA, UNSPACED=UNSPACED)
+]
+# Words of which a clause that fits any frame has one, but for Chinese and Japanese, and for "a: b" and "a = b".
+SIGNS = frozenset[str]().union(*(_words(frame.pattern.pattern) for frame in FRAMES)) - (_EVERYWHERE - _VERBS)
+
 
 CLAIM_CHARS_MAX = 1000  # longer texts are passages, which no other text replaces as a whole
 SEARCHED_CHARS_MAX = 400  # a longer text states more than one thing, and its claims are not indexed
@@ -282,18 +338,13 @@ def _clauses(text: str) -> Iterator[tuple[str, str]]:
         start = 0
         for match in [*_PART.finditer(rest), None]:
             clause = rest[start : match.start() if match else len(rest)]
-            if _may_claim(clause) and not _UNSURE.search(clause):
+            may_claim = ":" in clause or "=" in clause or not SIGNS.isdisjoint(_WORD.findall(clause.lower()))
+            may_claim = may_claim or UNSPACED_CHARACTER.search(clause) is not None  # most clauses fail this cheap test
+            if may_claim and not _UNSURE.search(clause):
                 yield " ".join(_ADVERBS.sub("", _LEADING.sub("", clause)).split()), carried
             if start == 0 and clause:
                 carried = " ".join(clause.split()[:4])
             start = match.end() if match else start
-
-
-def _may_claim(clause: str) -> bool:
-    """Cheap test that most clauses fail."""
-    if ":" in clause or "=" in clause or not SIGNS.isdisjoint(_WORD.findall(clause.lower())):
-        return True
-    return UNSPACED_CHARACTER.search(clause) is not None
 
 
 _WORD = lazy_pattern(r"[^\W\d_]+")
@@ -346,7 +397,8 @@ def _claim(
     words, attribute, is_weak = named
     if shape == {"words"} and not frame.is_han and not _may_be_value(attribute, frame, text, value, has_no_capitals):
         return None
-    if carried and not subject[1] and (not words or said.lower().startswith("the ")) and _is_another(carried):
+    is_another = not (_is_first(carried) or carried.lower().startswith(("the ", "a ", "an ", "this ", "it ")))
+    if carried and not subject[1] and (not words or said.lower().startswith("the ")) and is_another:
         return None  # Anna moved, and the rent is 900: whose?
     if attribute in _WORDY and shape != {"words"}:
         return None
@@ -459,11 +511,6 @@ _THEIRS = lazy_pattern(r"(?:his|her|its|their|sein|seine|ihr|ihre|sa|ses|leur|le
 
 def _is_first(said: str) -> bool:
     return any(word in _FIRST for word in said.lower().split())
-
-
-def _is_another(said: str) -> bool:
-    """Return whether a clause begins with another subject."""
-    return not (_is_first(said) or said.lower().startswith(("the ", "a ", "an ", "this ", "it ")))
 
 
 def _content_words(text: str) -> list[str]:

@@ -12,10 +12,17 @@ What is missed for certain: a name that no list has, at the beginning of a sente
 import re
 
 from mnemo_core.text import lexicon
-from mnemo_core.text.languages import HAN, SPACED_WORD, UNSPACED, UNSPACED_CHARACTER, Language, identify_language
+from mnemo_core.text.languages import (
+    HAN,
+    SPACED_WORD,
+    UNSPACED,
+    UNSPACED_CHARACTER,
+    Language,
+    identify_language,
+    is_abbreviation,
+)
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation
-from mnemo_core.text.segmentation import is_abbreviation
 
 # How it is written is proof enough.
 _CODE = lazy_pattern(r"`([^`\n]{2,80})`")

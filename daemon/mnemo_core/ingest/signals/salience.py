@@ -70,10 +70,8 @@ def novelty(vectors: NDArray[Any] | None, centroid: NDArray[Any] | None) -> floa
 
 
 def importance(novelty: float, salience: float) -> float:
-    """0.6 novelty + 0.4 salience, in 0 to 1; 0.3 and more is kept. SPEC 5.3 [L 1.5]
-
-    Rounded to nine decimals, so that 0.5 and 0 make the 0.3 they make on paper.
-    """
+    """0.6 novelty + 0.4 salience, in 0 to 1; 0.3 and more is kept. SPEC 5.3 [L 1.5] Rounded to nine decimals, so that
+    0.5 and 0 make the 0.3 they make on paper."""
     return round(_clamped(NOVELTY_WEIGHT * novelty + SALIENCE_WEIGHT * salience), 9)
 
 
@@ -117,14 +115,8 @@ def find_number(text: str, words: set[str]) -> str:
         return min(spelled)
     if found := when.search(lowered):
         return found.group()
-    return _asian_number(text)
-
-
-def _asian_number(text: str) -> str:
-    if text.isascii() or not UNSPACED_CHARACTER.search(text):
-        return ""
-    match = _ASIAN_NUMBER.search(text)
-    return match.group() if match else ""
+    is_asian = not text.isascii() and UNSPACED_CHARACTER.search(text) is not None
+    return found.group() if is_asian and (found := _ASIAN_NUMBER.search(text)) else ""
 
 
 TECHNICAL_RARITY = 0.7  # the words of a technical text are this rare on average
@@ -145,10 +137,8 @@ _ASIAN_TECHNICAL = lazy_pattern(alternation("salience", "asian_technical"))
 
 
 def find_technical_term(text: str, words: set[str], rarity: Rarity | None = None) -> str:
-    """A technical term of the text; "" when there is none.
-
-    Found by its spelling or in a closed list; with a `rarity`, also the rarest of words that are rare on average.
-    """
+    """A technical term of the text; "" when there is none. Found by its spelling or in a closed list; with a `rarity`,
+    also the rarest of words that are rare on average."""
     # Without any of these there is no such shape, and looking for these is cheap.
     is_marked = "`" in text or "_" in text or "()" in text or " -" in text or text.startswith("-")
     if (is_marked or is_camel_case(text) or _NUMBERED.search(text) or _DOTTED.search(text)) and (

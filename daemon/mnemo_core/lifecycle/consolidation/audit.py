@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.lifecycle.consolidation.cycle import Planning, StepPlan, TaskQuestion
-from mnemo_core.lifecycle.consolidation.joining.pairs import is_decided, is_kept_apart
+from mnemo_core.lifecycle.consolidation.pairs import is_decided, is_kept_apart
 from mnemo_core.lifecycle.consolidation.review import decided, proposal
 from mnemo_core.lifecycle.consolidation.state import DAY_MS, CycleState
-from mnemo_core.llm.judging.audit import AUDIT, MEMORIES_MAX, AuditOperation
-from mnemo_core.llm.judging.reconcile import holds
+from mnemo_core.llm.audit import AUDIT, MEMORIES_MAX, AuditOperation
+from mnemo_core.llm.reconcile import holds
 from mnemo_core.similarity.thresholds import Thresholds
 from mnemo_store.records import TRUSTS, Change, LifecycleAction, Memory, PutMeta
 

@@ -28,7 +28,7 @@ from mnemo_core.lifecycle.consolidation.cycle import (
 )
 from mnemo_core.lifecycle.consolidation.review import archive, first_open, was_rejected
 from mnemo_core.lifecycle.consolidation.state import TRIAGED, CycleState, Mask, moved, retagged
-from mnemo_core.llm.judging.triage import TRIAGE, TriageAnswer
+from mnemo_core.llm.triage import TRIAGE, TriageAnswer
 from mnemo_store.records import HOOK_SOURCE, TAGS_MAX, UNREQUESTED_SOURCES, Memory, PutMemory
 
 EVICTED_BELOW = 0.01  # strength in the buffer [G14]
@@ -59,16 +59,16 @@ def plan_drop(state: CycleState) -> Planning:
     live = state.live() & (state.column("pinned") == 0)
     is_working = state.has("kind", "working")
     is_old = np.maximum(state.column("last_accessed"), state.column("modified_at")) <= state.now - WORKING_MS
-    over = first_open(state, "archive", (live & is_working & is_old).nonzero()[0], CHANGES_PER_STEP)
+    over = first_open(state, "archive", (live & is_working & is_old).nonzero()[0])
     recent = state.records((live & is_working & ~is_old).nonzero()[0])
     over += [each for each in recent if _has_ended(each, state) and not was_rejected(state, "archive", each)]
     is_weak = state.has("layer", "buffer") & (state.strengths() < EVICTED_BELOW) & (state.column("tier") == 0)
     is_weak &= live & ~is_working
-    gone = first_open(state, "delete", (is_weak & is_trashed(state)).nonzero()[0], CHANGES_PER_STEP)
+    gone = first_open(state, "delete", (is_weak & is_trashed(state)).nonzero()[0])
     is_weak &= ~is_trashed(state)
     is_unrequested = state.has("source", *UNREQUESTED_SOURCES)
-    weak = first_open(state, "archive", (is_weak & is_unrequested).nonzero()[0], CHANGES_PER_STEP)
-    weak += first_open(state, "promote", (is_weak & ~is_unrequested).nonzero()[0], CHANGES_PER_STEP)
+    weak = first_open(state, "archive", (is_weak & is_unrequested).nonzero()[0])
+    weak += first_open(state, "promote", (is_weak & ~is_unrequested).nonzero()[0])
     operations = [archive(memory, "its session or its day is over") for memory in over]
     reason = f"its strength is below {EVICTED_BELOW}"
     operations += [evict(memory, reason) for memory in weak] + [trash(memory, reason, state.now) for memory in gone]
@@ -127,22 +127,19 @@ def plan_promotion(state: CycleState) -> Planning:
     ripe = [row for row in is_lasting.nonzero()[0].tolist() if state.epochs_since(int(created_at[row])) >= EPOCHS_MIN]
     reasons = dict.fromkeys(state.ids(used), "it was used often")
     reasons |= dict.fromkeys(state.ids(ripe), f"it is {EPOCHS_MIN} epochs old")
-    memories = first_open(state, "promote", [*used, *ripe], CHANGES_PER_STEP)
+    memories = first_open(state, "promote", [*used, *ripe])
     return StepPlan([_promote(memory, reasons[memory.id]) for memory in memories])
 
 
 def plan_cap(state: CycleState) -> Planning:
-    """Take the weakest memories out of a buffer that has too many of a namespace.
-
-    What was said on purpose goes to the working layer. The others are triaged: the rules decide clear cases at every
-    level, and kept ones stay.
-    """
+    """Take the weakest memories out of a buffer that has too many of a namespace. What was said on purpose goes to the
+    working layer. The others are triaged: the rules decide clear cases at every level, and kept ones stay."""
     excess = _excess(state)
     is_gone = is_trashed(state)[excess]
-    gone = first_open(state, "delete", excess[is_gone], CHANGES_PER_STEP)
+    gone = first_open(state, "delete", excess[is_gone])
     outcomes: list[_Outcome] = [trash(memory, "the buffer is full", state.now) for memory in gone]
     questions_left = TRIAGED_MAX if state.options.may_ask(TRIAGE) else CHANGES_PER_STEP
-    for memory in first_open(state, "promote", excess[~is_gone], CHANGES_PER_STEP):
+    for memory in first_open(state, "promote", excess[~is_gone]):
         if not _may_archive(memory):
             outcomes.append(_promote(memory, "the buffer is full"))
             continue
@@ -164,9 +161,7 @@ def _in_buffer(state: CycleState) -> Mask:
 
 def _excess(state: CycleState) -> Rows:
     """The rows by which namespaces exceed the cap and that triage has not kept: the weakest, of equals the oldest.
-
-    Turns do not count, since each of their tiers has a bound.
-    """
+    Turns do not count, since each of their tiers has a bound."""
     rows = (_in_buffer(state) & (state.column("tier") == 0)).nonzero()[0]
     namespaces = state.column("namespace")
     weakest_first = rows[np.lexsort((state.column("created_at")[rows], state.strengths()[rows], namespaces[rows]))]

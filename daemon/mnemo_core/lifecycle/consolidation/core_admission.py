@@ -15,16 +15,8 @@ from mnemo_core.ingest.policies import Policy
 from mnemo_core.lifecycle.consolidation.cycle import CHANGES_PER_STEP, CycleOperation, Planning, StepPlan, TaskQuestion
 from mnemo_core.lifecycle.consolidation.distillation import session_notes
 from mnemo_core.lifecycle.consolidation.review import first_open
-from mnemo_core.lifecycle.consolidation.state import (
-    DAY_MS,
-    PROMOTION,
-    REJECTIONS,
-    CycleState,
-    Mask,
-    moved,
-    retagged,
-)
-from mnemo_core.llm.judging.triage import GATE, GateAnswer
+from mnemo_core.lifecycle.consolidation.state import DAY_MS, PROMOTION, REJECTIONS, CycleState, Mask, moved, retagged
+from mnemo_core.llm.triage import GATE, GateAnswer
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_store.record_texts import decision_digest
 from mnemo_store.records import (
@@ -74,7 +66,7 @@ def plan_core_hygiene(state: CycleState) -> Planning:
     replaceable = in_core & ~misplaced & (state.column("pinned") == 0) & state.follows(_reads_statements)
     for row in replaceable.nonzero()[0].tolist():
         misplaced[row] |= any(is_replaced(state, memory) for memory in state.records([row]))
-    memories = first_open(state, "demote", misplaced.nonzero()[0], CHANGES_PER_STEP)
+    memories = first_open(state, "demote", misplaced.nonzero()[0])
     reason = "session notes, ephemeral and replaced memories and what no person confirmed do not belong to core"
     return StepPlan([CycleOperation("demote", (each.id,), (PutMemory(data=moved(each, "working")),), reason)
                      for each in memories])  # fmt: skip
@@ -195,10 +187,8 @@ def _is_proposed(state: CycleState, memory: Memory) -> bool:
 
 
 def _rejection_of(state: CycleState, memory: Memory) -> tuple[str, int]:
-    """The tag of the rejection of a memory, and when it was (ms); "" for none, or if the text was changed since.
-
-    A tag without a decision came with an import: it counts from the last change.
-    """
+    """The tag of the rejection of a memory, and when it was (ms); "" for none, or if the text was changed since. A tag
+    without a decision came with an import: it counts from the last change."""
     if state.last_decision("promote", memory) is None:
         return next((tag for tag in reversed(REJECTIONS) if tag in memory.tags), ""), memory.modified_at
     decision = state.decision("promote", memory)
@@ -208,10 +198,8 @@ def _rejection_of(state: CycleState, memory: Memory) -> tuple[str, int]:
 
 
 def _rejection(state: CycleState, memory: Memory) -> Iterator[Change]:
-    """The changes that reject a memory, for longer than the last time.
-
-    A case that is for a model to decide is not rejected for ever while there is none.
-    """
+    """The changes that reject a memory, for longer than the last time. A case that is for a model to decide is not
+    rejected for ever while there is none."""
     last, _ = _rejection_of(state, memory)
     tag = REJECTIONS[min(REJECTIONS.index(last) + 1 if last else 0, len(REJECTIONS) - 1)]
     if tag == FINAL and not (GATE.is_clear(state.inputs(memory)) or state.options.may_ask(GATE)):

@@ -28,11 +28,8 @@ class TaskQuestion(NamedTuple):
 
 
 class CycleOperation(NamedTuple):
-    """A change of one or a few memories that is made as a whole.
-
-    `ids`: the memories that it is about, what stays or is made first. `text`: what the memory says afterwards, where
-    that is new.
-    """
+    """A change of one or a few memories that is made as a whole. `ids`: the memories that it is about, what stays or is
+    made first. `text`: what the memory says afterwards, where that is new."""
 
     action: LifecycleAction
     ids: tuple[str, ...]

@@ -85,10 +85,8 @@ class CycleStart(NamedTuple):
 def forecast(
     start: CycleStart, end: CycleState, operations: Iterable[CycleOperation], waiting: Iterable[LifecycleDecision]
 ) -> CycleForecast:
-    """The forecast, from the state after the last step. Memories that the cycle makes are left out.
-
-    waiting: the proposals that there are.
-    """
+    """The forecast, from the state after the last step. Memories that the cycle makes are left out. waiting: the
+    proposals that there are."""
     size = len(start.layer)
     layer, state = end.column("layer")[:size], end.column("state")[:size]
     return CycleForecast(
@@ -117,10 +115,8 @@ def _outcomes(start: CycleStart, layer: NDArray[np.uint8], state: NDArray[np.uin
 
 
 def standings(state: CycleState) -> NDArray[np.uint8]:
-    """The places in STANDINGS of why each memory stays where it is, 0 where it is none of the lifecycle's.
-
-    The first reason that applies counts. The state is that after the steps, in which what was judged is marked so.
-    """
+    """The places in STANDINGS of why each memory stays where it is, 0 where it is none of the lifecycle's. The first
+    reason that applies counts. The state is that after the steps, in which what was judged is marked so."""
     expires_at = state.column("expires_at")
     in_buffer, in_working = state.has("layer", "buffer"), state.has("layer", "working")
     is_new = state.column("created_at") >= state.now - buffer.TRIAGED_MS

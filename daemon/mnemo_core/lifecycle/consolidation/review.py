@@ -6,17 +6,20 @@ the text that would be written. It is not proposed again while it waits, nor onc
 When a cycle is undone, the memories get their versions of before, as in every undo. Decisions and meta values have
 none: the record of the cycle keeps them. An operation that a person took back counts as rejected: it is not made again
 with these texts.
+
+A person can also move a memory: to another layer, to the archive and back, to another namespace (9.4, 2.4).
 """
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from mnemo_core.ingest import mutations
-from mnemo_core.ingest.cycle_undo import DecisionKey
-from mnemo_core.lifecycle.consolidation.cycle import CycleOperation, StepPlan
-from mnemo_core.lifecycle.consolidation.joining.replacing import (
+from mnemo_core.ingest.mutations import DecisionKey
+from mnemo_core.lifecycle.consolidation.cycle import CHANGES_PER_STEP, CycleOperation, StepPlan
+from mnemo_core.lifecycle.consolidation.replacing import (
     absorb_operation,
     distil_operation,
     merge_operation,
@@ -25,10 +28,13 @@ from mnemo_core.lifecycle.consolidation.joining.replacing import (
 from mnemo_core.lifecycle.consolidation.state import CycleState, Review, moved, retagged
 from mnemo_store.record_texts import decision_digest
 from mnemo_store.records import (
+    LAYERS,
     Change,
     Cycle,
     DecisionChange,
     DropDecision,
+    Fact,
+    Layer,
     LifecycleAction,
     LifecycleDecision,
     Memory,
@@ -85,10 +91,10 @@ def was_rejected(state: CycleState, action: LifecycleAction, memory: Memory) -> 
     return decision is not None and is_rejected(decision)
 
 
-def first_open(state: CycleState, action: LifecycleAction, rows: Iterable[int], limit: int) -> list[Memory]:
-    """The memories in the first of these rows on which a person has not rejected an action, at most `limit`."""
+def first_open(state: CycleState, action: LifecycleAction, rows: Iterable[int]) -> list[Memory]:
+    """The memories in the first of these rows whose action a person has not rejected, at most CHANGES_PER_STEP."""
     memories = (memory for row in rows for memory in state.records([row]))
-    return list(islice((memory for memory in memories if not was_rejected(state, action, memory)), limit))
+    return list(islice((memory for memory in memories if not was_rejected(state, action, memory)), CHANGES_PER_STEP))
 
 
 def needs_approval(operation: CycleOperation, state: CycleState, review: Review) -> bool:
@@ -109,15 +115,9 @@ def needs_approval(operation: CycleOperation, state: CycleState, review: Review)
 
 
 def proposal(
-    state: CycleState,
-    action: LifecycleAction,
-    subject: Sequence[Memory],
-    reason: str,
-    *,
-    text: str = "",
-    tag: str = "",
-    method: str = "",
-) -> PutDecision:
+    state: CycleState, action: LifecycleAction, subject: Sequence[Memory], reason: str, *, text: str = "",
+    tag: str = "", method: str = "",
+) -> PutDecision:  # fmt: skip
     """The change that proposes an action on these memories; what would stay is the first of them."""
     first, last = subject[0], subject[-1]
     return PutDecision(data=LifecycleDecision(
@@ -196,3 +196,43 @@ def _keep_decision(kept: dict[DecisionKey, DecisionChange], key: DecisionKey, st
         before = state.decision_at(*key)
         before = None if before is None or before.status == "proposed" else replace(before, text="")
         kept[key] = DecisionChange(memory=key[0], action=key[1], other=key[2], before=before)
+
+
+class MoveTarget(NamedTuple):
+    """The place where a memory is to be; None leaves it as it is."""
+
+    layer: Layer | None = None
+    namespace: str | None = None
+    is_archived: bool | None = None
+
+
+def move_memory(memory: Memory, target: MoveTarget, now: int) -> Memory:
+    """The memory in its new place, as its next version; the same where it is there already."""
+    after = moved(memory, target.layer) if target.layer not in (None, memory.layer) else memory
+    if target.namespace is not None:
+        after = replace(after, namespace=target.namespace)
+    if target.is_archived is not None:
+        after = replace(after, state="archived" if target.is_archived else "active")
+    return memory if after == memory else replace(after, version=memory.version + 1, modified_at=now)
+
+
+def move_facts(facts: Sequence[Fact], namespace: str) -> list[Fact]:
+    """The facts that a memory states, where it is in a namespace now: those that are in another one."""
+    return [replace(each, namespace=namespace) for each in facts if each.namespace != namespace]
+
+
+def standing_decisions(before: Memory, after: Memory, now: int, group: str) -> list[LifecycleDecision]:
+    """The decisions by which no cycle takes a move back, as long as the text is the same."""
+    actions: list[LifecycleAction] = []
+    if before.layer != after.layer:
+        is_up = LAYERS.index(after.layer) > LAYERS.index(before.layer)
+        actions += ("demote", "archive") if is_up else ("promote",)
+    if before.state != after.state:
+        actions.append("activate" if after.state == "archived" else "archive")
+    digest = decision_digest([after.content])
+    return [
+        LifecycleDecision(
+            memory=after.id, action=action, other=after.id, status="rejected", at=now, digest=digest, group=group
+        )
+        for action in dict.fromkeys(actions)
+    ]

@@ -13,9 +13,10 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from mnemo_core.decay import REPETITION_FACTOR, epoch_of, initial_usage, strength_at, strengths_at
+from mnemo_core.decay import REPETITION_FACTOR, UsageReader, epoch_of, initial_usage, strength_at, strengths_at
 from mnemo_core.ingest.memory_cues import MemoryFacts
 from mnemo_core.ingest.policies import Policy, PolicyOf, own_policy
+from mnemo_core.ingest.trust import MemoryReader
 from mnemo_core.ingest.write_plan import StatedFact
 from mnemo_core.llm.tasks import AnyTask, TaskInputs
 from mnemo_core.similarity.thresholds import Thresholds
@@ -93,28 +94,23 @@ class SimilarRow(NamedTuple):
     similarity: float
 
 
-class CycleSource(Protocol):
+class CycleSource(UsageReader, MemoryReader, Protocol):
     """The store and its indexes as a CycleState reads them."""
-
-    def memory(self, memory_id: str) -> Memory | None: ...
-
-    def usage(self, memory_id: str) -> Usage | None: ...
 
     def decision(self, memory: str, action: LifecycleAction, other: str) -> LifecycleDecision | None: ...
 
     def session(self, namespace: str, user_id: str, session_id: str) -> Session | None: ...
 
-    def edges(self, memory_id: str) -> list[Edge]: ...
+    def edges(self, memory_id: str) -> list[Edge]:
+        """The edges that have a memory at either end, as they are now."""
 
     def facts(self, memory_id: str) -> list[Fact]: ...
 
     def stated_facts(self, memory: Memory) -> Sequence[StatedFact]:
         """The facts that the text of a memory states."""
 
-    def meta(self, name: str) -> str: ...
-
     def epochs_since(self, at: int) -> int:
-        """The number of cycles that started after a time (ms)."""
+        """The number of cycles that started after a time (ms), without the present one."""
 
     def code(self, column: str, value: str) -> int:
         """The code of a name in a column; -1 where no memory has it."""
@@ -129,7 +125,7 @@ class CycleSource(Protocol):
         """The cosine of a new text and a row; None where one of them has no vector."""
 
     def topics(self) -> Sequence[TopicLeaf]:
-        """The leaves of the topic trees, the largest first."""
+        """The leaves of the topic trees as they were at the start, the largest first."""
 
     def new_id(self) -> str: ...
 
@@ -149,15 +145,13 @@ class CycleState:
     """The state. A memory has a row: its number in the columns; those that a step makes are behind the others."""
 
     def __init__(
-        self,
-        source: CycleSource,
-        columns: Mapping[str, NDArray[Any]],
-        tags: Mapping[str, Iterable[int]],
-        thresholds: Thresholds,
-        options: CycleOptions,
-    ) -> None:
+        self, source: CycleSource, columns: Mapping[str, NDArray[Any]], tags: Mapping[str, Iterable[int]],
+        thresholds: Thresholds, options: CycleOptions,
+    ) -> None:  # fmt: skip
         """`columns`: those of COLUMNS, which the state may change. `tags`: the rows that have each of TAGS_READ."""
         self._source = source
+        self.edges, self.topics, self.new_id = source.edges, source.topics, source.new_id
+        self.stated_facts, self.epochs_since = source.stated_facts, source.epochs_since
         self._columns = dict(columns)
         self._size = len(self._columns["state"])
         self._layers = self._columns["layer"].copy()  # at the start
@@ -220,22 +214,10 @@ class CycleState:
         """The record of the session of a memory."""
         return self._source.session(memory.namespace, memory.user_id, memory.session_id)
 
-    def edges(self, memory_id: str) -> list[Edge]:
-        """The edges that have a memory at either end, as they were when the step began or later."""
-        return self._source.edges(memory_id)
-
     def known_facts(self, memory: Memory) -> list[Fact]:
         """The facts that the present text of a memory states, as far as they are stored."""
         digest = content_hash(memory.content).hex()
         return [fact for fact in self._source.facts(memory.id) if fact.content_hash == digest]
-
-    def stated_facts(self, memory: Memory) -> Sequence[StatedFact]:
-        """The facts that the text of a memory states, by the rules."""
-        return self._source.stated_facts(memory)
-
-    def epochs_since(self, at: int) -> int:
-        """The number of cycles that started after a time (ms), without this one."""
-        return self._source.epochs_since(at)
 
     def decision(self, action: LifecycleAction, *memories: Memory) -> LifecycleDecision | None:
         """The decision on a memory or a pair with the texts that they have now; None: there is none."""
@@ -261,11 +243,8 @@ class CycleState:
         return TaskInputs(tuple(each.content for each in memories), facts=tuple(map(self.facts, memories)))
 
     def facts(self, memory: Memory) -> MemoryFacts:
-        """The attributes and the usage of a memory that a task judges.
-
-        A memory that waits to be judged is not less important for it, but one whose use has raised its strength is
-        more so.
-        """
+        """The attributes and the usage of a memory that a task judges. A memory that waits to be judged is not less
+        important for it, but one whose use has raised its strength is more so."""
         usage = self.usage(memory)
         return MemoryFacts(
             memory.kind, memory.category, memory.layer, memory.trust,
@@ -274,13 +253,6 @@ class CycleState:
             max(0, self.now - memory.created_at) // DAY_MS,
             usage.access_count, usage.repetition_count, memory.pinned,
         )  # fmt: skip
-
-    def topics(self) -> Sequence[TopicLeaf]:
-        """The leaves of the topic trees as they were at the start, the largest first."""
-        return self._source.topics()
-
-    def new_id(self) -> str:
-        return self._source.new_id()
 
     # Rows
 
@@ -413,7 +385,12 @@ class CycleState:
         before, row = self.memory(memory.id), self.row(memory.id)
         self._memories[memory.id] = self._read[memory.id] = memory
         if row is None:
-            row = self._new_row(memory.id)
+            row, self._size = self._size, self._size + 1
+            for name, column in self._columns.items():
+                if len(column) < self._size:
+                    self._columns[name] = np.concatenate([column, np.zeros(max(64, len(column) // 8), column.dtype)])
+                self._columns[name][row] = 0
+            self._columns["id_high"][row], self._columns["id_low"][row] = _halves(memory.id)
         if before is None or before.content != memory.content:
             self._reworded.add(row)
         for name, values in _CODED.items():
@@ -425,15 +402,6 @@ class CycleState:
         for tag, rows in self._tags.items():
             (rows.add if tag in memory.tags else rows.discard)(row)
 
-    def _new_row(self, memory_id: str) -> int:
-        row, self._size = self._size, self._size + 1
-        for name, values in self._columns.items():
-            if len(values) < self._size:
-                self._columns[name] = np.concatenate([values, np.zeros(max(64, len(values) // 8), values.dtype)])
-            self._columns[name][row] = 0
-        self._columns["id_high"][row], self._columns["id_low"][row] = _halves(memory_id)
-        return row
-
 
 def _halves(memory_id: str) -> tuple[int, int]:
     """The halves of an id, as the columns have them."""
@@ -441,10 +409,8 @@ def _halves(memory_id: str) -> tuple[int, int]:
 
 
 def moved(memory: Memory, layer: Layer) -> Memory:
-    """The version of a memory in another layer, without the tags that hold for its layer alone.
-
-    It keeps the time of its last change, since its content is the same.
-    """
+    """The version of a memory in another layer, without the tags that hold for its layer alone. It keeps the time of
+    its last change, since its content is the same."""
     is_usual = memory.decay_rate == default_decay_rate(memory.layer, memory.kind)
     rate = default_decay_rate(layer, memory.kind) if is_usual else memory.decay_rate
     tags = tuple(tag for tag in memory.tags if tag not in LAYER_TAGS)

@@ -4,13 +4,16 @@ from mnemo_core.decay import EPOCH
 from mnemo_core.lifecycle.consolidation.buffer import plan_cap, plan_drop, plan_promotion, plan_triage
 from mnemo_core.lifecycle.consolidation.core_admission import plan_core_hygiene, plan_gate, plan_tag_cleanup
 from mnemo_core.lifecycle.consolidation.cycle import CycleStep, Planning, StepPlan
-from mnemo_core.lifecycle.consolidation.distillation import plan_session_distillation
-from mnemo_core.lifecycle.consolidation.joining.merging import plan_merge, plan_reconciliation
-from mnemo_core.lifecycle.consolidation.joining.near_duplicates import plan_near_duplicates, plan_overlap_scan
-from mnemo_core.lifecycle.consolidation.joining.topic_distillation import plan_topic_distillation
+from mnemo_core.lifecycle.consolidation.distillation import plan_session_distillation, plan_topic_distillation
+from mnemo_core.lifecycle.consolidation.merging import (
+    plan_merge,
+    plan_near_duplicates,
+    plan_overlap_scan,
+    plan_reconciliation,
+)
 from mnemo_core.lifecycle.consolidation.state import CycleState
-from mnemo_core.llm.judging.reconcile import RECONCILE
-from mnemo_core.llm.writing.merge import MERGE
+from mnemo_core.llm.merge import MERGE
+from mnemo_core.llm.reconcile import RECONCILE
 from mnemo_store.records import PutMeta
 
 

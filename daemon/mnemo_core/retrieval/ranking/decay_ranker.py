@@ -79,17 +79,11 @@ def relevance(
 
 
 def weight(
-    strength: NDArray[np.float32],
-    repetitions: NDArray[np.int32],
-    accesses: NDArray[np.int32],
-    kind: NDArray[np.uint8],
-    layer: NDArray[np.uint8],
-    state: NDArray[np.uint8],
-) -> Values:
-    """Weight of each candidate regardless of the query: strength, repetitions, uses, kind, layer and state. [G34]
-
-    Not bounded by 1. Codes are places in KINDS, LAYERS, STATES.
-    """
+    strength: NDArray[np.float32], repetitions: NDArray[np.int32], accesses: NDArray[np.int32], kind: NDArray[np.uint8],
+    layer: NDArray[np.uint8], state: NDArray[np.uint8],
+) -> Values:  # fmt: skip
+    """Weight of each candidate regardless of the query: strength, repetitions, uses, kind, layer and state. [G34] Not
+    bounded by 1. Codes are places in KINDS, LAYERS, STATES."""
     repeated = np.minimum(REPETITION_MAX, REPETITION_SHARE * np.log1p(repetitions))
     used = np.minimum(ACCESS_MAX, ACCESS_SHARE * np.log1p(accesses))
     place = np.where(state == _ARCHIVED, ARCHIVED_BIAS, _LAYER_BIAS[layer])

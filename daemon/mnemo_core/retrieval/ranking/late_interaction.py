@@ -58,10 +58,8 @@ def weighted(sims: Floats, weights: Floats) -> Floats:
 def token_weights(
     words: Sequence[str], rarities: Mapping[str, float], terms_of: Callable[[str], Sequence[str]]
 ) -> Floats:
-    """Weight of each token of a question by the rarity of its word's rarest term; the weights sum to 1.
-
-    `words`: the whole word of each token. A word without a term in `rarities` counts as the commonest.
-    """
+    """Weight of each token of a question by the rarity of its word's rarest term; the weights sum to 1. `words`: the
+    whole word of each token. A word without a term in `rarities` counts as the commonest."""
     common = min(rarities.values(), default=1.0)
     by_word = {word: max((rarities.get(term, common) for term in terms_of(word)), default=common) for word in words}
     weights = np.array([by_word[word] for word in words], np.float32)

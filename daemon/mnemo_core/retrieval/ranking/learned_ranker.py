@@ -127,18 +127,14 @@ def _tree(nodes: Sequence[Sequence[float]], features: int) -> _Tree:
         if not (-1 <= int(feature) < features and np.isfinite(value) and (feature < 0 or np.isfinite(threshold))):
             raise ValueError(f"no node: {node}")
         tree.features.append(int(feature))
-        tree.thresholds.append(float(_not_above(threshold)))
+        # The threshold as float32, rounded so that no float32 value changes its side.
+        found = np.float32(threshold)
+        tree.thresholds.append(float(found if float(found) <= threshold else np.nextafter(found, np.float32(-np.inf))))
         tree.rights.append(int(right))
         tree.values.append(float(np.float32(value)))
     if _end(tree, 0) != len(nodes) or len(nodes) > 2 * LEAVES_MAX - 1:
         raise ValueError(f"{len(nodes)} nodes, which are no tree of at most {LEAVES_MAX} leaves")
     return tree
-
-
-def _not_above(threshold: float) -> np.float32:
-    """The threshold as float32, rounded so that no float32 value changes its side."""
-    found = np.float32(threshold)
-    return found if float(found) <= threshold else np.nextafter(found, np.float32(-np.inf))
 
 
 def _end(tree: _Tree, node: int) -> int:
@@ -269,10 +265,8 @@ def merge_odds(first: Floats, rows: NDArray[np.intp], second: Floats) -> Floats:
 
 
 def few_candidates_offset(count: int) -> float:
-    """Offset to the log-odds where there are fewer candidates than the weights were fitted on.
-
-    The features compare a candidate with the others. Among few, each is more likely to be the right one.
-    """
+    """Offset to the log-odds where there are fewer candidates than the weights were fitted on. The features compare a
+    candidate with the others. Among few, each is more likely to be the right one."""
     return FEW_WEIGHT * math.log(FITTED_CANDIDATES / min(max(count, 1), FITTED_CANDIDATES))
 
 

@@ -29,10 +29,8 @@ def tokens(text: str) -> frozenset[str]:
 
 
 def overlap(query: str, texts: Iterable[str]) -> NDArray[np.float32]:
-    """The share of the query's tokens that each text has, 0..1; 0 for a query that has none. [M4]
-
-    A text is a content with its tags behind it.
-    """
+    """The share of the query's tokens that each text has, 0..1; 0 for a query that has none. [M4] A text is a content
+    with its tags behind it."""
     asked = tokens(query)
     return np.array([len(asked & tokens(text)) / max(1, len(asked)) for text in texts], np.float32)
 

@@ -11,10 +11,11 @@ To add a ranker:
 2. Its name in `Ranker` of `clients/mnemo_client/protocol/choices.py`, in the same order. Wire types, options,
    completions and the OpenAPI document take it from there.
 3. The features in its `RankerOutput`, and what each adds to the score: the reasons that `explain` and `mnemo why` name.
-   Without them the score is the only reason. Its row says in which of five groups each is (feature_groups.py).
-4. Its row in daemon/docs/ranking.md (SPEC 7.3), and its name and score in clients/docs/http.md, "POST /v1/recall".
-5. `python -m tests.golden.names`, which adds the name to those that must not change; and its row in the tables of the
-   tests, which name a ranker that they lack; `python -m tests.golden.day`, whose day asks every ranker.
+   Without them the score is the only reason. Its row says in which of five groups each is (ranking_features.py).
+4. Its row in daemon/docs/ranking.md (SPEC 7.3).
+5. `python -m tests.golden.names`, which adds the name to those that must not change; and its row in the tables of
+   test_rankers.py and test_ranking_properties.py, which name a ranker that they lack; `python -m tests.golden.day`,
+   whose day asks every ranker.
 """
 
 import functools
@@ -26,9 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.retrieval.ranking import decay_ranker, lexical_ranker
-from mnemo_core.retrieval.ranking.feature_groups import Group
-from mnemo_core.retrieval.ranking.origin_features import ORIGIN_GROUPS
-from mnemo_core.retrieval.ranking.ranking_features import FEATURE_GROUPS
+from mnemo_core.retrieval.ranking.ranking_features import FEATURE_GROUPS, ORIGIN_GROUPS, Group
 from mnemo_core.similarity.thresholds import SOURCE, Thresholds
 from mnemo_store.records import LAYERS, STATES
 
@@ -149,10 +148,8 @@ class RankerOutput(NamedTuple):
 
 
 def effective_request(asked: RankingRequest) -> RankingRequest:
-    """The request with the ranker that replaces one that needs vectors, where there are none.
-
-    `layered` and `rerank` have rules of their own for that case. [M10]
-    """
+    """The request with the ranker that replaces one that needs vectors, where there are none. `layered` and `rerank`
+    have rules of their own for that case. [M10]"""
     if asked.has_vectors:
         return asked
     if asked.ranker == "hybrid":
@@ -295,10 +292,8 @@ def _hybrid(asked: RankingRequest, candidates: Candidates) -> RankerOutput:
 
 
 def _layered(asked: RankingRequest, candidates: Candidates) -> RankerOutput:
-    """Drop candidates that neither a word nor a similar enough vector nor a fact found.
-
-    Only vectors have a floor, as in [G]: a relevance by words alone is below it by rule, and would never be shown.
-    """
+    """Drop candidates that neither a word nor a similar enough vector nor a fact found. Only vectors have a floor, as
+    in [G]: a relevance by words alone is below it by rule, and would never be shown."""
     fit = _relevance(asked, candidates)
     worth = decay_ranker.weight(
         candidates.strength, candidates.repetitions, candidates.accesses, candidates.kind, candidates.layer,
@@ -315,10 +310,8 @@ def _layered(asked: RankingRequest, candidates: Candidates) -> RankerOutput:
 
 
 def _fused(asked: RankingRequest, candidates: Candidates) -> RankerOutput:
-    """0.6 · sim + 0.3 · exp(−age / time constant) + 0.1 · importance. [T12]
-
-    A buffer memory is a recent one, every other long-term. A memory without a vector is under the floor too. [T13]
-    """
+    """0.6 · sim + 0.3 · exp(−age / time constant) + 0.1 · importance. [T12] A buffer memory is a recent one, every
+    other long-term. A memory without a vector is under the floor too. [T13]"""
     near = cosine(candidates.sims).astype(np.float64)
     age_days = _age_hours(asked, candidates.event_at) / HOURS_A_DAY
     fresh = np.exp(-age_days / _TIME_CONSTANTS_DAYS[candidates.layer])
@@ -350,12 +343,10 @@ def _reranked(plain: RankerOutput, name: str, values: Floats, mode: ModeUsed, fa
 
 class RankerEntry(NamedTuple):
     """A ranker: its function, what it reads besides the columns, and its replacement where there are no vectors.
-
-    Without `reads_vectors` the vector channel is not searched: candidates are those of words and core.
-    """
+    Without `reads_vectors` the vector channel is not searched: candidates are those of words and core."""
 
     score: Callable[[RankingRequest, Candidates], RankerOutput]
-    groups: Mapping[str, Group] = MappingProxyType({})  # of each of its features; feature_groups.py
+    groups: Mapping[str, Group] = MappingProxyType({})  # of each of its features
     reads_vectors: bool = False
     reads_overlap: bool = False
     reads_words_full: bool = False  # `RankingRequest.words_full`

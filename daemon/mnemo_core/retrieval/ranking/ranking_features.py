@@ -4,15 +4,21 @@ Pure arithmetic over arrays. Candidates are arrays of length `n`; candidates and
 are arrays of length `m`, which `neighbour_rows` indexes. Every feature is relative: to the best of the question, to the
 mean and spread of the candidates, to the weight of the question's words. A number therefore means the same in a small
 store and in a large one, in conversations and in notes.
+
+The features of a candidate's origin are added to the log-odds of the ranker. The others describe a candidate and its
+direct neighbours. These describe the whole file of a note, distinguish what somebody said from documents, and the
+namespace of the request from `default`, prefer what has a tag that the question names, and put questions behind
+statements. They are few, bounded and added last, so that their effect can be read off
+(daemon/docs/adr/0009-page-and-own-first.md).
 """
 
-from collections.abc import Collection, Sequence
-from typing import Any, Final, NamedTuple
+import math
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core.retrieval.ranking.feature_groups import Group
 from mnemo_core.text.query_features import QueryFeatures
 from mnemo_core.text.text_features import TextFeature
 
@@ -27,6 +33,9 @@ CHANGES: Final = ("change_newer", "change_older", "change_newer_fits", "change_o
 STATEMENT_GAP_MS = 60_000  # statements made within a minute belong together
 ODDS_BEHIND_MAX = 8.0  # a chance so far behind the best, as log-odds, is none
 MONTHS_NEAR_DAYS = 20  # said in the first days of a month, it may be about the month before
+
+Group = Literal["word", "sense", "text", "near", "time"]  # of features, summed for a person: explanations.py
+GROUPS: Final[tuple[Group, ...]] = get_args(Group)
 
 Floats = NDArray[np.float32]
 Places = NDArray[np.intp]
@@ -144,7 +153,7 @@ _BY_GROUP: Final[dict[Group, str]] = {
 }
 FEATURE_GROUPS: Final[dict[str, Group]] = {
     name: group for group, names in _BY_GROUP.items() for name in names.split()
-}  # of every feature; feature_groups.py
+}  # of every feature
 
 
 def feature_table(evidence: FeatureInputs) -> FeatureTable:
@@ -154,7 +163,17 @@ def feature_table(evidence: FeatureInputs) -> FeatureTable:
     _add_words_and_sims(found, evidence, view)
     _add_beside(found, evidence, view)
     _add_groups(found, evidence, view)
-    _add_rest(found, evidence)
+    # Add the features of speaker, date and length.
+    n = len(evidence.group)
+    found["speaker_named"] = (evidence.speaks > 0).astype(np.float32)
+    found["other_named"] = (evidence.speaks < 0).astype(np.float32)
+    found["by_person"] = (evidence.roles > 0).astype(np.float32)
+    found["by_agent"] = (evidence.roles < 0).astype(np.float32)
+    found["names_nobody"] = np.full(n, not evidence.is_name.any(), np.float32)
+    is_dated = not np.isnan(evidence.fits_date).any()
+    found["date_fits"] = evidence.fits_date if is_dated else np.zeros(n, np.float32)
+    found["date_differs"] = 1 - evidence.fits_date if is_dated else np.zeros(n, np.float32)
+    found["text_length"] = np.log1p(evidence.lengths[evidence.neighbour_rows[0]]).astype(np.float32)
     return _table((*found, *_SHAPE_NAMES), [*found.values(), *_shapes(evidence)])
 
 
@@ -195,10 +214,7 @@ def is_statement(session: NDArray[Any], speaker: NDArray[Any], managed: NDArray[
 
 def change_table(statements: StandaloneStatements, count: int) -> FeatureTable:
     """Similarity to the nearest later and the nearest earlier statement, and the same weighted by how well those
-    answer.
-
-    All 0 for a candidate (of `count`) that is no statement.
-    """
+    answer. All 0 for a candidate (of `count`) that is no statement."""
     later = statements.stated_at[None, :] - statements.stated_at[:, None]
     near = np.maximum(statements.sims - NEAR_COSINE_MIN, 0) / (1 - NEAR_COSINE_MIN)
     fits = np.exp(np.clip(statements.odds - statements.odds.max(initial=-np.inf), -ODDS_BEHIND_MAX, 0))
@@ -325,20 +341,6 @@ def _add_groups(found: dict[str, Floats], evidence: FeatureInputs, view: _View) 
     found["session_covered"], found["session_best"] = rows[1:]
 
 
-def _add_rest(found: dict[str, Floats], evidence: FeatureInputs) -> None:
-    """Add the features of speaker, date and length."""
-    n = len(evidence.group)
-    found["speaker_named"] = (evidence.speaks > 0).astype(np.float32)
-    found["other_named"] = (evidence.speaks < 0).astype(np.float32)
-    found["by_person"] = (evidence.roles > 0).astype(np.float32)
-    found["by_agent"] = (evidence.roles < 0).astype(np.float32)
-    found["names_nobody"] = np.full(n, not evidence.is_name.any(), np.float32)
-    is_dated = not np.isnan(evidence.fits_date).any()
-    found["date_fits"] = evidence.fits_date if is_dated else np.zeros(n, np.float32)
-    found["date_differs"] = 1 - evidence.fits_date if is_dated else np.zeros(n, np.float32)
-    found["text_length"] = np.log1p(evidence.lengths[evidence.neighbour_rows[0]]).astype(np.float32)
-
-
 def _shapes(evidence: FeatureInputs) -> Floats:
     """Text features of each candidate, crossed with what the question asks for: rows as in _SHAPE_NAMES."""
     has = (evidence.shape[evidence.neighbour_rows[0]] & _BITS[:, None]) != 0
@@ -382,3 +384,96 @@ def _rank(values: Floats) -> Floats:
     """1 for the best, less for each place behind it; equal values share the place of the first."""
     places = len(values) - np.searchsorted(np.sort(values), values, side="right")
     return (1 / (1 + places / RANK_SCALE)).astype(np.float32)
+
+
+LEADING_PASSAGES = 3  # of a file, that represent its subject
+LEAD_MIN = 0.3  # a lower cosine counts as none
+RARITY_DIGITS = 3.0
+HERE_MIN = 0.2  # of a namespace that is not outnumbered
+STEM_CHARS_MIN = 3  # of a word, that its stem begins with too
+PAGE_K1, PAGE_B = 2.0, 1.0  # of BM25 over whole files: length counts in full, or long files would hold every word
+ORIGIN_WEIGHTS: Final = {
+    "page_lead": 4.0,
+    "page_words": 1.0,
+    "said": 1.0,
+    "here": 3.0,
+    "tagged": 6.0,
+    "only_asks": -3.0,
+}
+ORIGIN_GROUPS: Final[dict[str, Group]] = {
+    "page_lead": "near", "page_words": "near", "said": "text", "here": "near", "tagged": "word", "only_asks": "text",
+}  # fmt: skip
+
+TermsOf = Callable[[str], Sequence[str]]
+
+ORIGIN_NAMES: Final = tuple(ORIGIN_WEIGHTS)
+_ORIGIN_WEIGHTS: Final = np.array(list(ORIGIN_WEIGHTS.values()), np.float32)
+
+
+class CandidateOrigins(NamedTuple):
+    """Origins of the candidates (n each)."""
+
+    is_in_file: Bools
+    lead: Floats  # the best cosine of its file's first passages
+    words: Floats  # the file's BM25 as one text, as a share of the best
+    is_here: Bools  # in the namespace of the request, not in `default`
+    said_rarity: float  # of memories outside files, among all searched: `rarity`
+    here_rarity: float  # of memories in the namespace of the request
+    tagged: Floats  # the share of the question that names a tag of it, 0..1: `named_share`
+    asks: Bools  # in no file, and nothing but a question, which answers none
+
+
+def rarity(count: int, others: int) -> float:
+    """Rarity of a group against the others, 0..1: 0 where the others do not outnumber it, 1 from a thousand to one
+    on."""
+    if not count or not others:
+        return 0.0
+    return min(max(math.log10(others / count) / RARITY_DIGITS, 0.0), 1.0)
+
+
+def origin_table(origin: CandidateOrigins) -> FeatureTable:
+    """The features, relative to the other candidates: those of the best page are 0, as are those of what is in no file,
+    so that a page is preferred to other pages and never to a statement of a person. The next two favour such statements
+    and the requested namespace, the more the more documents and `default` outnumber them. A tag counts from
+    half of the question on, and decides where it is all of it: not in `what was a recipe for disaster`. Questions
+    rank behind statements."""
+    pages = np.stack([np.maximum(origin.lead - np.float32(LEAD_MIN), 0), origin.words])
+    worth = np.where(origin.is_in_file, _ORIGIN_WEIGHTS[:2] @ pages, -np.inf)
+    if origin.is_in_file.any():
+        pages = np.where(origin.is_in_file, pages - pages[:, [int(np.argmax(worth))]], 0)
+    said = ~origin.is_in_file * origin.said_rarity
+    here = origin.is_here * (HERE_MIN + (1 - HERE_MIN) * origin.here_rarity) if not origin.is_here.all() else 0 * said
+    return FeatureTable(
+        ORIGIN_NAMES,
+        np.stack([*pages, said, here, np.maximum(2 * origin.tagged - 1, 0), origin.asks]).astype(np.float32).T,
+    )
+
+
+def named_share(tag: str, named: Container[str], rarities: Mapping[str, float], terms: TermsOf) -> float:
+    """The share of a question, by the rarity of its terms, that names a tag or a part of a nested one, 0..1: 1 where it
+    is all that the question says (`all my recipes`), or among `named`, the tags that it writes as such (`#recipe`)."""
+    shares = [0.0]
+    for part in {tag, *tag.split("/")}:
+        if part in named:
+            return 1.0
+        if part.isascii() and not any(term[:STEM_CHARS_MIN] in part for term in rarities):
+            continue  # to split it into terms takes 25 µs
+        of_part = terms(part)
+        if of_part and all(term in rarities for term in of_part):
+            shares.append(sum(rarities[term] for term in of_part) / max(sum(rarities.values()), 1e-6))
+    return max(shares)
+
+
+def page_words(counts: Floats, rarities: Floats, lengths: Floats) -> Floats:
+    """(f,) BM25 of whole files, as a share of the best. counts: (t, f) of each term in each file; lengths: in words."""
+    mean = max(float(lengths.mean()), 1.0) if len(lengths) else 1.0
+    damping = counts + PAGE_K1 * (1 - PAGE_B + PAGE_B * lengths / mean)
+    found: Floats = np.einsum("t,tf->f", rarities, counts * (PAGE_K1 + 1) / np.maximum(damping, 1e-6))
+    best = float(found.max(initial=0.0))
+    return found / np.float32(best) if best > 0 else np.zeros_like(found)
+
+
+def origin_contributions(features: FeatureTable) -> Floats:
+    """(n, k) contribution of each feature to the log-odds."""
+    added: Floats = features.values * _ORIGIN_WEIGHTS
+    return added

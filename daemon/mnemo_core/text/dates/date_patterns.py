@@ -133,8 +133,4 @@ def patterns_for(text: str, *, is_question: bool = False) -> list[DatePattern]:
     present = words_in(text)
     places = {place for word in _PLACES.keys() & present for place in _PLACES[word]}
     rules = [DATE_PATTERNS[place] for place in sorted(places)]
-    return [
-        rule
-        for rule in rules
-        if rule.is_asked <= is_question and not any(need.isdisjoint(present) for need in rule.needs[1:])
-    ]
+    return [rule for rule in rules if rule.is_asked <= is_question and not any(map(present.isdisjoint, rule.needs))]

@@ -24,10 +24,11 @@ from mnemo_core.text.dates.local_days import (
     moment_of,
     month_start,
 )
+from mnemo_core.text.languages import line_spans
 from mnemo_core.text.lazy_patterns import lazy_pattern
-from mnemo_core.text.segmentation import line_spans
 
 NEAR_DAYS = 60  # a date without a year or tense: the nearest, if it is nearer than this …
+SOON_DAYS = 45  # a date in a question that does not look back: the coming one, if the past one is far
 FAR_DAYS = 180  # … and the other possible one farther than this
 YEAR_MIN, YEAR_MAX = 1000, 9000  # so that every zone knows what its clocks show then
 
@@ -54,14 +55,16 @@ _CLAUSE_END = lazy_pattern("|".join(map(re.escape, _CLAUSE_ENDS)))
 
 
 class Utterance:
-    """A text with the moment and the time zone of its statement.
+    """A text with the moment and the time zone of its statement. is_question: it asks, and names times as questions do:
+    in the past unless it looks ahead, however short they are. is_filter: the same of
+    the whole of a filter, which is about the past."""
 
-    is_question: it asks, and names times as questions do: in the past unless it looks ahead, however short they are.
-    """
-
-    def __init__(self, text: str, said_at: int, zone: Zone, *, is_question: bool = False) -> None:
+    def __init__(
+        self, text: str, said_at: int, zone: Zone, *, is_question: bool = False, is_filter: bool = False
+    ) -> None:
         self.text = text
-        self.is_question = is_question
+        self.is_question = is_question or is_filter
+        self.is_filter = is_filter
         self.said_at = said_at
         self.zone = zone
         self.day, _ = local_time(said_at, zone)
@@ -124,6 +127,11 @@ class Utterance:
             return "past"
         return "future" if self.search(at, words.FUTURE) else "" if self.search(at, words.ASKS_NOW) else "past"
 
+    def is_undecided(self, at: int) -> bool:
+        """Return whether no word of a question says whether it looks back or ahead: "what happens in December"."""
+        looks_back = any(self.search(at, each) for each in (words.ASKS_PAST, words.PAST))
+        return self.is_question and not self.is_filter and not looks_back
+
 
 Reader = Callable[[re.Match[str], Utterance], TimeCandidate | None]
 
@@ -184,7 +192,11 @@ def _year_of(written: str | None, month: int, day: int, match: re.Match[str], sa
         return None
     last = max((each for each in possible if each <= saying.day), default=None)
     coming = min((each for each in possible if each >= saying.day), default=None)
-    weekday = _weekday_beside(match, saying.text)
+    # The weekday that stands with a date: "Saturday, 10 October", "10 October (a Saturday)".
+    text = saying.text
+    named = _WEEKDAY_BEFORE.search(text, max(0, match.start() - 24), match.start())
+    named = named or _WEEKDAY_BEHIND.match(text, match.end())
+    weekday = None if named is None else words.WEEKDAY_NUMBERS[named["day"].lower()]
     fitting = [each for each in (last, coming) if each is not None and each.weekday() == weekday]
     if len(fitting) == 1:
         return fitting[0].year
@@ -199,13 +211,6 @@ _WEEKDAY_BEFORE = lazy_pattern(
 _WEEKDAY_BEHIND = lazy_pattern(rf"(?:,|,? ?\()\s?(?:a |on a )?(?P<day>{_WEEKDAY_NAMES})\b", re.IGNORECASE)
 
 
-def _weekday_beside(match: re.Match[str], text: str) -> int | None:
-    """The weekday that stands with a date: "Saturday, 10 October", "10 October (a Saturday)"."""
-    named = _WEEKDAY_BEFORE.search(text, max(0, match.start() - 24), match.start())
-    named = named or _WEEKDAY_BEHIND.match(text, match.end())
-    return None if named is None else words.WEEKDAY_NUMBERS[named["day"].lower()]
-
-
 def _by_tense(last: dt.date | None, coming: dt.date | None, saying: Utterance, at: int) -> dt.date | None:
     if last is None or coming is None or last == coming:
         return last if last is not None else coming
@@ -218,7 +223,7 @@ def _by_tense(last: dt.date | None, coming: dt.date | None, saying: Utterance, a
         tense = "past" if words.PAST.search(clause) and not words.IS_SO.search(clause) else ""
     match tense:
         case "past":
-            return last
+            return coming if to <= SOON_DAYS and since >= FAR_DAYS and saying.is_undecided(at) else last
         case "future":
             return coming
     near, far = sorted((since, to))
@@ -280,7 +285,7 @@ def read_day_of_month(match: re.Match[str], saying: Utterance) -> TimeCandidate 
     last = _figure(groups["d2"]) if groups.get("d2") else first
     here = [month_start(saying.day.year, saying.day.month + each) for each in (-2, -1, 0, 1, 2)]
     possible = [day for each in here if (day := date_or_none(each.year, each.month, first)) is not None]
-    tense = saying.tense(match.start())
+    tense = "future" if _is_ahead(match, saying) else saying.tense(match.start())
     if tense == "past":
         begin = max((day for day in possible if day <= saying.day), default=None)
     else:
@@ -289,6 +294,20 @@ def read_day_of_month(match: re.Match[str], saying: Utterance) -> TimeCandidate 
     if begin is None or end is None or end < begin:
         return None
     return saying.days(begin, days_after(end, 1), match)
+
+
+_ON = lazy_pattern(r"(?:on|by|until|till|am|bis zum) ", re.IGNORECASE)
+_IS = lazy_pattern(r"\b(?:is|are|ist|sind|est)\b", re.IGNORECASE)  # without "am", which is "on the" in German
+_AT_TIME = lazy_pattern(r",? (?:at|um|from|ab) \d", re.IGNORECASE)
+
+
+def _is_ahead(match: re.Match[str], saying: Utterance) -> bool:
+    """Return whether a day of the month is a coming one: something was moved to it, or it has no verb but "is"."""
+    if is_moved_to(match.start("d"), saying):
+        return True
+    if saying.is_question or saying.tense(match.start()) or _ON.match(match.group()) is None:
+        return False
+    return bool(saying.search(match.start(), _IS) or _AT_TIME.match(saying.text, match.end()))
 
 
 def read_day_of_unit(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:

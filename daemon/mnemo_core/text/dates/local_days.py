@@ -26,10 +26,8 @@ def date_or_none(year: int, month: int, day: int) -> dt.date | None:
 
 
 def month_start(year: int, month: int) -> dt.date:
-    """The first day of a month; month numbers over 12 or under 1 count on into the next or the previous years.
-
-    Raises OverflowError outside the years 1 to 9999.
-    """
+    """The first day of a month; month numbers over 12 or under 1 count on into the next or the previous years. Raises
+    OverflowError outside the years 1 to 9999."""
     year += (month - 1) // 12
     if not dt.MINYEAR <= year <= dt.MAXYEAR:
         raise OverflowError(f"the year {year} is outside the calendar")
@@ -43,10 +41,8 @@ def months_after(day: dt.date, count: int) -> dt.date:
 
 
 def local_time(at: int, zone: Zone) -> tuple[dt.date, int]:
-    """The day and the time of day (ms) that the clocks of the zone show at a moment (ms since the epoch, UTC).
-
-    After the year 9999 it is the last day of the calendar.
-    """
+    """The day and the time of day (ms) that the clocks of the zone show at a moment (ms since the epoch, UTC). After
+    the year 9999 it is the last day of the calendar."""
     days, ms = divmod(at + zone(at), DAY_MS)
     return days_after(EPOCH, min(days, (dt.date.max - EPOCH).days)), ms
 

@@ -1,8 +1,9 @@
 """The time that a question or a filter names: an interval, or an order such as "last" and "first". SPEC 7.1, 7.5a
 
 A question is read like a text (`time_mentions`), but names times more shortly: "notes from October", "15 August". A
-time without a year is in the past unless the question looks ahead. A bound ("since 3 October") is an interval that is
-open on one side. A question for a time ("when did we fix the boiler") names none.
+time without a year is in the past unless the question looks ahead, or nothing looks back and the coming one is near. A
+bound ("since 3 October") is an interval that is open on one side. A question for a time ("when did we fix the boiler")
+names none.
 
 In a filter ("yesterday", "last week", "march 2024", "3 days ago") one expression stands alone and is the whole input,
 read like a question: of two spans on either side of now the past one is taken, since filters are about what happened.
@@ -17,8 +18,8 @@ from mnemo_core.text.dates.date_patterns import IDEOGRAPH, has_time_words, words
 from mnemo_core.text.dates.date_readers import TimeCandidate, Utterance
 from mnemo_core.text.dates.local_days import DAY_MS, Zone, days_after, local_time, moment_of, month_start
 from mnemo_core.text.dates.time_mentions import masked, read_candidates
+from mnemo_core.text.languages import line_spans
 from mnemo_core.text.lazy_patterns import lazy_pattern
-from mnemo_core.text.segmentation import line_spans
 
 QUESTION_CHARS_MAX = 2_000  # of a longer text, what stands first
 
@@ -71,11 +72,8 @@ _BETWEEN_TIMES = lazy_pattern(lexicon.alternation("question_times", "between_tim
 
 
 def read_question_time(text: str, now: int, zone: Zone, *, is_prompt: bool = False) -> QuestionTime | None:
-    """The time that a question names as seen from `now`; None where it names none.
-
-    is_prompt: the text is a prompt to an agent, of which only a sentence that asks is read; so is any text of several
-    sentences.
-    """
+    """The time that a question names as seen from `now`; None where it names none. is_prompt: the text is a prompt to
+    an agent, of which only a sentence that asks is read; so is any text of several sentences."""
     text = text[:QUESTION_CHARS_MAX]
     present = words_in(text)
     has_order = not _ORDER_WORDS.isdisjoint(present) or IDEOGRAPH in present
@@ -247,7 +245,7 @@ def parse_time_span(text: str, now: int, zone: Zone) -> TimeSpan | None:
 def _read(preposition: str, text: str, now: int, zone: Zone) -> TimeSpan | None:
     """The span of the one time that is the whole of the text, behind the preposition."""
     said = preposition + text
-    found = read_candidates(Utterance(masked(said), now, zone, is_question=True))
+    found = read_candidates(Utterance(masked(said), now, zone, is_filter=True))
     if len(found) != 1 or found[0].end != len(said) or found[0].role != "event" or found[0].until <= found[0].at:
         return None
     one = found[0]

@@ -19,20 +19,20 @@ far, else none. Parsers that exist fill in what the text leaves open; that is wh
 
 import datetime as dt
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple, cast
 
 from mnemo_core.text import lexicon
 from mnemo_core.text.cleaning import mask_code
 from mnemo_core.text.dates import date_words as words
-from mnemo_core.text.dates.date_patterns import patterns_for
+from mnemo_core.text.dates.date_patterns import DatePattern, patterns_for
 from mnemo_core.text.dates.date_readers import Side, TimeCandidate, Utterance
 from mnemo_core.text.dates.local_days import DAY_MS, HOUR_MS, Zone, days_after, local_time
 from mnemo_core.text.languages import CASE_LOOKALIKES
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
-RULES_VERSION = 3  # version of what `named_times` reads: columns made under another one are rebuilt
+RULES_VERSION = 4  # version of what `named_times` reads: columns made under another one are rebuilt
 TEXT_CHARS_MAX = 20_000  # of a longer text, what stands first
 MATCHES_MAX = 200  # of one rule; a text with more is a table of dates, of which the beginning is read
 AT_MAX = 253_402_300_799_999  # the end of the year 9999
@@ -49,10 +49,8 @@ class TimeMention(NamedTuple):
 
 
 def find_mentions(text: str, said_at: int, zone: Zone) -> list[TimeMention]:
-    """The times that the text names, in the order of the text.
-
-    What has two readings has the likelier one here; bounds ("since 2019") and what comes again and again are no times.
-    """
+    """The times that the text names, in the order of the text. What has two readings has the likelier one here; bounds
+    ("since 2019") and what comes again and again are no times."""
     return [
         TimeMention(*each[:4])
         for each in read_candidates(Utterance(masked(text), said_at, zone))
@@ -61,20 +59,16 @@ def find_mentions(text: str, said_at: int, zone: Zone) -> list[TimeMention]:
 
 
 def said_at(text: str, event_at: int, created_at: int, zone: Zone) -> int:
-    """Time of the statement in ms, which decides which of two values is the newer.
-
-    Its event_at, unless that lies ahead or was read off the text: "the party is on May 3" is not said on May 3.
-    """
+    """Time of the statement in ms, which decides which of two values is the newer. Its event_at, unless that lies ahead
+    or was read off the text: "the party is on May 3" is not said on May 3."""
     if event_at >= created_at or find_event_time(text, created_at, zone) == event_at:
         return created_at
     return event_at
 
 
 def find_event_time(text: str, said_at: int, zone: Zone) -> int | None:
-    """Time of the event that the text describes, None where it names no time or leaves it open.
-
-    None too for times before 1970 and after 9999, which no record holds.
-    """
+    """Time of the event that the text describes, None where it names no time or leaves it open. None too for times
+    before 1970 and after 9999, which no record holds."""
     saying = Utterance(masked(text), said_at, zone)
     one = _described(read_candidates(saying), saying)
     return None if one is None else _moment_of(one, said_at)
@@ -100,14 +94,15 @@ NO_TIMES = NamedTimes()
 def named_times(text: str, event_at: int, created_at: int, zone: Zone) -> NamedTimes:
     """The times that a stored text names, as seen from when it was said (`said_at`)."""
     cut = masked(text)
-    if not patterns_for(cut):
+    rules = patterns_for(cut)
+    if not rules:
         return NO_TIMES
     saying = Utterance(cut, created_at, zone)
-    candidates = read_candidates(saying)
+    candidates = read_candidates(saying, rules)
     one = _described(candidates, saying)
     if event_at < created_at and (one is None or _moment_of(one, created_at) != event_at):
         saying = Utterance(cut, event_at, zone)
-        candidates = read_candidates(saying)
+        candidates = read_candidates(saying, rules)
         one = _described(candidates, saying)
     named = [
         (each.at, each.until)
@@ -161,7 +156,10 @@ def _is_open(found: TimeCandidate, saying: Utterance) -> bool:
     """Return whether the time is only asked or supposed, that of a reason, or a day of every year."""
     if saying.search(found.start, _ASKED) or saying.search(found.start, words.SUPPOSED) or _is_reason(found, saying):
         return True
-    return bool(saying.search(found.start, words.YEARLY)) and _is_yearless(saying.text[found.start : found.end])
+    expression = saying.text[found.start : found.end]
+    has_month = any(word in words.MONTHS for word in re.findall(r"[^\W\d_]+", expression.lower())) or "月" in expression
+    is_yearless = has_month and re.search(r"(?:19|20)\d\d", expression) is None
+    return is_yearless and saying.search(found.start, words.YEARLY) is not None
 
 
 def _is_reason(found: TimeCandidate, saying: Utterance) -> bool:
@@ -176,11 +174,6 @@ def _is_reason(found: TimeCandidate, saying: Utterance) -> bool:
 
 
 _ASKED = lazy_pattern(r"(?:[?？]|吗。|ですか。|ますか。)(?=\s*+\Z)")
-
-
-def _is_yearless(expression: str) -> bool:
-    has_month = any(word in words.MONTHS for word in re.findall(r"[^\W\d_]+", expression.lower())) or "月" in expression
-    return has_month and re.search(r"(?:19|20)\d\d", expression) is None
 
 
 def _without_wider(candidates: list[TimeCandidate]) -> list[TimeCandidate]:
@@ -211,11 +204,12 @@ def masked(text: str) -> str:
     return _MASK.sub(lambda match: " " * len(match.group()), text)
 
 
-def read_candidates(saying: Utterance) -> list[TimeCandidate]:
-    """Every mention, in order: found by rule, the longest where they overlap, then put together."""
+def read_candidates(saying: Utterance, rules: Sequence[DatePattern] | None = None) -> list[TimeCandidate]:
+    """Every mention, in order: found by rule, the longest where they overlap, then put together. rules: those that may
+    fit the text, where they are known."""
     taken: list[TimeCandidate] = []
     read_to = len(saying.text)
-    for rule in patterns_for(saying.text, is_question=saying.is_question):
+    for rule in patterns_for(saying.text, is_question=saying.is_question) if rules is None else rules:
         for number, match in enumerate(rule.pattern.finditer(saying.text)):
             if number == MATCHES_MAX:
                 read_to = min(read_to, match.start())
@@ -256,17 +250,12 @@ def _with_weekdays(found: list[TimeCandidate], saying: Utterance) -> Iterator[Ti
     while index < len(found):
         one = found[index]
         other = found[index + 1] if index + 1 < len(found) else None
-        if other and other.day is not None and _is_part_of(one, other, saying):
+        is_next = other and other.day is not None and _BETWEEN_WEEKDAY.fullmatch(saying.text[one.end : other.start])
+        if other and is_next and _is_weekday(one, saying) and not _is_weekday(other, saying):
             found[index + 1] = other._replace(start=one.start)
         else:
             yield one
         index += 1
-
-
-def _is_part_of(one: TimeCandidate, date: TimeCandidate, saying: Utterance) -> bool:
-    """Return whether the first is the weekday of the date after it."""
-    is_next = _BETWEEN_WEEKDAY.fullmatch(saying.text[one.end : date.start]) is not None
-    return is_next and _is_weekday(one, saying) and not _is_weekday(date, saying)
 
 
 def _is_weekday(found: TimeCandidate, saying: Utterance) -> bool:

@@ -107,7 +107,8 @@ def in_third_person(words: Sequence[SentenceWord], name: str) -> list[SentenceWo
     while at < len(words):
         word = words[at]
         if word.bare != "i":
-            turned.append(_owned_by(word, name))
+            owner = {"my": f"{name}'s", "me": name}.get(word.bare)
+            turned.append(_put(word, owner) if owner else word)
             at += 1
             continue
         rest = words[begin:]
@@ -120,12 +121,6 @@ def in_third_person(words: Sequence[SentenceWord], name: str) -> list[SentenceWo
         turned.append(rest[verb]._replace(raw=rest[verb].raw.replace(rest[verb].bare, third), bare=third))
         at = begin = begin + verb + 1
     return turned
-
-
-def _owned_by(word: SentenceWord, name: str) -> SentenceWord:
-    if word.bare == "my":
-        return _put(word, f"{name}'s")
-    return _put(word, name) if word.bare == "me" else word
 
 
 def _put(word: SentenceWord, raw: str) -> SentenceWord:

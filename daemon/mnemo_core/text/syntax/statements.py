@@ -15,15 +15,23 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from mnemo_core.text import lexicon
-from mnemo_core.text.languages import KANA_CHARACTER, UNSPACED_CHARACTER, Language, identify_language, words_of
+from mnemo_core.text.languages import (
+    KANA_CHARACTER,
+    UNSPACED_CHARACTER,
+    Language,
+    identify_language,
+    sentence_ends,
+    words_of,
+)
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import alternation
-from mnemo_core.text.segmentation import sentence_ends
 from mnemo_core.text.syntax import clauses, english, pronouns
 from mnemo_core.text.syntax.clauses import Clause, SentenceWord
+from mnemo_core.text.text_cache import TextCache
 
 SENTENCE_CHARS_MAX = 600  # a longer one is no statement
 OBJECT_WORDS_MAX = 12  # of a triple
+TRIPLE_CHARACTERS = 1 << 17  # of texts whose triples are cached
 FIELD_CHARS_MAX = 512  # of a triple [G45]
 
 SentenceLanguage = Language | Literal["zh", "ja"]
@@ -70,8 +78,7 @@ def extract_statements(text: str, speaker: str = "") -> list[Statement]:
     return found
 
 
-def extract_triple(sentence: str) -> Triple | None:
-    """Subject, predicate and object where the pattern is plain; None for what is negated, hedged, asked or supposed."""
+def _triple(sentence: str) -> Triple | None:
     plain = " ".join(sentence.split())
     if not plain or len(plain) > SENTENCE_CHARS_MAX or plain[-1] in "?？" or "\n\n" in sentence.strip():
         return None
@@ -82,6 +89,11 @@ def extract_triple(sentence: str) -> Triple | None:
     if found is None or any(not 0 < len(part) <= FIELD_CHARS_MAX for part in found):
         return None
     return found
+
+
+# Subject, predicate and object where the pattern is plain; None for what is negated, hedged, asked or supposed. A new
+# text is read for its facts and for its kind, one after the other: some hundred of the usual length are remembered.
+extract_triple = TextCache(_triple, TRIPLE_CHARACTERS)
 
 
 _ROLES = frozenset(
@@ -236,7 +248,7 @@ def _halves(words: Sequence[SentenceWord]) -> list[list[SentenceWord]]:
     """The sentence in parts that stand alone, the subject carried over; the whole where that is not sure."""
     whole = [list(words)]
     found = clauses.find_clause(words)
-    bare = {word.bare for word in words}
+    bare = {word.bare for at, word in enumerate(words) if not _is_role(words, at)}
     if (
         found is None
         or found.verb != found.subject_end
@@ -274,6 +286,12 @@ def _halves(words: Sequence[SentenceWord]) -> list[list[SentenceWord]]:
     return [*parts, last] if pronouns.is_anchored(last) else whole
 
 
+def _is_role(words: Sequence[SentenceWord], at: int) -> bool:
+    """Return whether the word is the "as" of "works as a nurse", which subordinates nothing."""
+    near = [word.bare for word in words[max(0, at - 1) : at + 2]]
+    return near[1:] in (["as", "a"], ["as", "an"], ["as", "the"]) and near[0] in ("work", "works", "worked")
+
+
 def _next_clause(
     words: Sequence[SentenceWord], begin: int, first: Clause, left: Sequence[SentenceWord]
 ) -> Clause | None:
@@ -295,7 +313,8 @@ def _next_clause(
         if form == "base":
             following = words[begin + 1]
             is_bare = is_bare or not (
-                following.bare in english.PREPOSITIONS | english.DETERMINERS or following.raw[0].isupper()
+                following.bare in english.PREPOSITIONS | english.DETERMINERS or _is_role(words, begin + 1)
+                or following.raw[0].isupper()
                 or following.raw[0].isdigit() or following.bare in english.COUNTS or verb in {"have", "am", "are"}
             )  # fmt: skip
         if not shares and not is_bare:
@@ -371,7 +390,7 @@ def _english_triple(sentence: str) -> Triple | None:
     if count < 2 or (count > _PLAIN_WORDS_MAX and _SINCE.search(sentence) is None):
         return None
     words = clauses.words_of(sentence, 0)
-    bare = {word.bare for word in words}
+    bare = {word.bare for at, word in enumerate(words) if not _is_role(words, at)}
     if not clauses.can_stand_alone(words) or bare & _NOT_PLAIN or any(word.endswith("n't") for word in bare):
         return None
     found = clauses.find_clause(words)

@@ -88,8 +88,8 @@ def parse(place: str, item: Any, moment: parts.TimeReader) -> Iterator[parts.Tra
     for node_id in branch:
         at = f"{place}.mapping[{node_id}]"
         try:
-            message = None if node_id not in found.mapping else _message_of(found.mapping[node_id])
-            if message is not None:
+            if node_id in found.mapping and bytes(found.mapping[node_id].message) != b"null":
+                message = _message(found.mapping[node_id].message)
                 yield from _message_parts(message, moment(message.create_time), at)
         except parts.DECODER_ERRORS as error:
             yield parts.damaged_part(at, error)
@@ -112,10 +112,6 @@ def _branch(found: _ExportedConversation) -> list[str]:
         branch.append(last)
         last = nodes[last].parent
     return branch[::-1]
-
-
-def _message_of(node: _TreeNode) -> _TreeMessage | None:
-    return None if bytes(node.message) == b"null" else _message(node.message)
 
 
 def _message_parts(message: _TreeMessage, at: int | None, place: str) -> Iterator[parts.TranscriptPart]:

@@ -6,14 +6,13 @@ removal is one `LeftOut` with its reason.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
 TranscriptTool = Literal["claude-code", "codex", "chatgpt"]
-TRANSCRIPT_TOOLS: tuple[TranscriptTool, ...] = get_args(TranscriptTool)
 AGENT_SPEAKERS: Mapping[TranscriptTool, str] = {"claude-code": "Claude", "codex": "Codex", "chatgpt": "ChatGPT"}
 
 LeftOutReason = Literal[
@@ -146,7 +145,7 @@ def _without_elements(text: str, removed: list[LeftOutReason]) -> str:
         end = -1 if end_tag in missing else text.find(end_tag, found.end())
         if end < 0:
             missing.add(end_tag)
-            if not _begins_line(text, found.start()):  # somebody writes of the tag
+            if text[text.rfind("\n", 0, found.start()) + 1 : found.start()].strip():  # somebody writes of the tag
                 kept.append(text[at : found.end()])
                 at = found.end()
                 continue
@@ -155,10 +154,6 @@ def _without_elements(text: str, removed: list[LeftOutReason]) -> str:
         at = len(text) if end < 0 else end + len(end_tag)
     kept.append(text[at:])
     return "".join(kept)
-
-
-def _begins_line(text: str, at: int) -> bool:
-    return not text[text.rfind("\n", 0, at) + 1 : at].strip()
 
 
 _FENCE = lazy_pattern(r"(?m)^[ \t]*(```+|~~~+)[^\n]*$")
@@ -190,10 +185,8 @@ def _remove_pasted(text: str) -> tuple[str, list[LeftOutReason]]:
 
 
 class AgentText:
-    """The last text of an agent, held back until it is known whether a tool call follows it.
-
-    A short text that a tool call follows only announces it; the conversation has its result.
-    """
+    """The last text of an agent, held back until it is known whether a tool call follows it. A short text that a tool
+    call follows only announces it; the conversation has its result."""
 
     def __init__(self) -> None:
         self._held: list[TranscriptTurn | LeftOut] = []

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mnemo_daemon.models.embedders.embedder import Embedder
 from mnemo_daemon.models.embedders.embedding import lower_thread_priority
-from mnemo_daemon.thread_supervision import ThreadReport, ThreadSupervisor
+from mnemo_daemon.thread_supervision import ThreadSupervisor
 from mnemo_store.batches import batched
 from mnemo_store.disk import Disk
 from mnemo_store.errors import IndexMismatch
@@ -207,14 +207,10 @@ class GraphBuilder:
         if self.supervisor is not None:
             self.supervisor.stop()
 
-    def report(self) -> ThreadReport | None:
-        return None if self.supervisor is None else self.supervisor.report()
-
     def reason(self, view: VectorIndex) -> str:
         """The reason why searches of the view are exact; "" where they go by a graph, or need none."""
-        report = self.report()
-        if report is not None and report.is_failing:
-            return f"the graph over the vectors could not be built, searches are exact: {report.last_failure}"
+        if self.supervisor is not None and self.supervisor.is_failing:
+            return f"the graph over the vectors could not be built, searches are exact: {self.supervisor.last_failure}"
         if self.is_running() or view.needs_index():
             return "the graph over the vectors is being built: searches are exact until then"
         return ""

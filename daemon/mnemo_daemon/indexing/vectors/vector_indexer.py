@@ -52,10 +52,10 @@ from mnemo_daemon.models.embedders.embedder import Embedder
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.priority import never_yield
 from mnemo_daemon.scheduler import JobState
-from mnemo_daemon.thread_supervision import ThreadReport, ThreadSupervisor, complete_future
+from mnemo_daemon.thread_supervision import ThreadSupervisor, complete_future
 from mnemo_store.disk import Disk
 from mnemo_store.errors import ClosedStoreError, EmbeddingSpaceMismatch, IndexMismatch, StoreError
-from mnemo_store.indexes.vector_kernels import are_allowed
+from mnemo_store.indexes.vector_kernels import are_allowed, as_kept
 from mnemo_store.indexes.vectors import VectorIndex
 from mnemo_store.maintenance.check import TableSource, YieldToQueries
 from mnemo_store.store import Commit, Store
@@ -195,9 +195,9 @@ class VectorIndexer:
     def start(self) -> None:
         self.supervisor.start()
 
-    def thread_reports(self) -> list[ThreadReport]:
+    def supervisors(self) -> list[ThreadSupervisor]:
         """Of the thread that fills the views, and of the one that builds a graph, if there was any."""
-        return [each for each in (self.supervisor.report(), self._graph.report()) if each is not None]
+        return [each for each in (self.supervisor, self._graph.supervisor) if each is not None]
 
     def stop(self) -> None:
         """Ends the thread and saves the view."""
@@ -508,6 +508,7 @@ class VectorIndexer:
             if rows is None:
                 continue
             current = target.view.vectors_of(row.number)
+            rows = as_kept(rows)
             is_other = current is None or not np.array_equal(current, rows)
             if is_other:
                 target.view.put(row.number, rows)

@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from mnemo_core.similarity import calibration, thresholds
-from mnemo_core.similarity.calibration import PAIRS, ThresholdRow
-from mnemo_core.similarity.thresholds import COSINES, Thresholds
+from mnemo_core.similarity import thresholds
+from mnemo_core.similarity.thresholds import COSINES, PAIRS, ThresholdRow, Thresholds
 from mnemo_daemon.errors import InstallationError, MissingModelError, ModelError, UndiscriminatingModel
 from mnemo_daemon.models.catalogue import EXACT_FILE, ModelCatalogue, ModelListing, ModelManifest, Progress, find_known
 from mnemo_daemon.models.embedders.embedder import Embedder, name_space
@@ -44,10 +43,8 @@ _FILE = msgspec.json.Decoder(CalibrationFile)  # made here, as that of a manifes
 def calibrate(
     name: str, folder: Path, progress: Progress | None = None, numerics: Numerics = "auto"
 ) -> CalibrationFile:
-    """The thresholds of an installed model in the form that is used here, measured, and kept next to its files.
-
-    Raises MissingModelError, DamagedModelError, UnsupportedModel, or UndiscriminatingModel; nothing is kept then.
-    """
+    """The thresholds of an installed model in the form that is used here, measured, and kept next to its files. Raises
+    MissingModelError, DamagedModelError, UnsupportedModel, or UndiscriminatingModel; nothing is kept then."""
     known = find_known(name)
     manifest = ModelCatalogue(folder).installed(known.name if known else name)
     if manifest is None:
@@ -55,26 +52,20 @@ def calibrate(
     embedder = load_embedder(manifest, numerics=numerics)
     manifest = next(each for each in manifest.forms() if name_space(each) == embedder.space)
     try:
-        found = calibration.calibrate(similarities(embedder, progress), PAIRS)
+        found = thresholds.calibrate(similarities(embedder, progress), PAIRS)
     finally:
         embedder.close()
     if not found.separates:
         raise UndiscriminatingModel(
             f"{manifest.name} puts related texts above unrelated ones in {found.related:.0%} of the cases and what "
-            f"says the same above what is related in {found.same:.0%}: at least {calibration.SEPARATION_MIN:.0%} "
+            f"says the same above what is related in {found.same:.0%}: at least {thresholds.SEPARATION_MIN:.0%} "
             "of both are needed"
         )
     kept = CalibrationFile(
-        format=FILE_FORMAT,
-        name=manifest.name,
-        space=name_space(manifest),
-        pairs=len(PAIRS),
-        languages=dict(found.languages),
-        counted=found.counted,
-        related=found.related,
-        same=found.same,
+        format=FILE_FORMAT, name=manifest.name, space=name_space(manifest), pairs=len(PAIRS),
+        languages=dict(found.languages), counted=found.counted, related=found.related, same=found.same,
         thresholds=found.rows,
-    )
+    )  # fmt: skip
     try:
         Disk().replace_file(calibration_file(manifest), [msgspec.json.format(msgspec.json.encode(kept), indent=2)])
     except OSError as error:
@@ -83,10 +74,8 @@ def calibrate(
 
 
 def thresholds_for(manifest: ModelManifest) -> Thresholds:
-    """The thresholds for an installed model: those measured here, else those that come with mnemod for it.
-
-    For any other model they are the default model's, and say that they are not calibrated. Never raises.
-    """
+    """The thresholds for an installed model: those measured here, else those that come with mnemod for it. For any
+    other model they are the default model's, and say that they are not calibrated. Never raises."""
     try:
         kept = _FILE.decode(calibration_file(manifest).read_bytes())
     except (OSError, msgspec.DecodeError):

@@ -21,38 +21,12 @@ from numpy.typing import NDArray
 from mnemo_client.protocol.status import ModelStatus
 from mnemo_core.retrieval.ranking import late_interaction
 from mnemo_core.retrieval.ranking.late_interaction import Codes
-from mnemo_daemon.errors import (
-    DamagedModelError,
-    MissingModelError,
-    ModelError,
-    UnsupportedModel,
-    WrongNumerics,
-)
-from mnemo_daemon.models.catalogue import (
-    DEFAULT_EMBEDDING,
-    PROBE_TEXT,
-    ROLES,
-    ModelCatalogue,
-    ModelManifest,
-    verify,
-)
+from mnemo_daemon.errors import DamagedModelError, MissingModelError, ModelError, UnsupportedModel, WrongNumerics
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, PROBE_TEXT, ROLES, ModelCatalogue, ModelManifest, verify
 from mnemo_daemon.models.embedders import encoder_graph, fastembed_models
-from mnemo_daemon.models.embedders.embedder import (
-    Embedder,
-    Floats,
-    QueryTokens,
-    RunAll,
-    name_space,
-    window_bounds,
-)
+from mnemo_daemon.models.embedders.embedder import Embedder, Floats, QueryTokens, RunAll, name_space, window_bounds
 from mnemo_daemon.models.embedders.gguf_embedding import GgufEmbedder
-from mnemo_daemon.models.embedders.token_rows import (
-    TOKENS_MAX,
-    Projection,
-    TokenWord,
-    find_projection,
-    words_of,
-)
+from mnemo_daemon.models.embedders.token_rows import TOKENS_MAX, Projection, TokenWord, find_projection, words_of
 from mnemo_daemon.priority import never_yield
 from mnemo_daemon.settings import Numerics
 from mnemo_store.batches import batched
@@ -65,8 +39,6 @@ SLICE_TEXTS_MAX = 64  # of a larger batch, tokenised at once; a slice is complet
 THREADS_MAX = 4  # for background work, when the number is not given
 NICENESS = 10  # of the background threads, so that queries come first on a busy machine
 INT8_PROBE_COSINE_MIN = encoder_graph.INT8_COSINE_MIN
-
-Ids = NDArray[np.int32]  # (texts, tokens): texts of one token count
 
 log = logging.getLogger("mnemo.embedding")
 
@@ -203,10 +175,8 @@ class _InstalledEmbedder(Embedder):
 
 
 class GraphEmbedder(_InstalledEmbedder):
-    """A graph that `encoder_graph` built, run by onnxruntime.
-
-    Texts of one token count go through together, unpadded; with fixed scales no text touches another (SPEC 2.3).
-    """
+    """A graph that `encoder_graph` built, run by onnxruntime. Texts of one token count go through together, unpadded;
+    with fixed scales no text touches another (SPEC 2.3)."""
 
     def __init__(self, manifest: ModelManifest, projection: Projection | None = None) -> None:
         """Damaged when the files cannot be loaded, or give other vectors here than where they were built."""
@@ -330,10 +300,8 @@ def _grouped_runs(windows: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 class FastembedEmbedder(_InstalledEmbedder):
-    """A model that fastembed runs, from a local folder.
-
-    One window a run, through whatever thread asks: `run_all` is not used.
-    """
+    """A model that fastembed runs, from a local folder. One window a run, through whatever thread asks: `run_all` is
+    not used."""
 
     def __init__(self, manifest: ModelManifest) -> None:
         """Damaged when the folder holds no such model."""
@@ -457,9 +425,7 @@ class EmbeddingService:
 
     def use(self, name: str) -> None:
         """Begins to load another model, which becomes `current` once it is loaded; nothing changes if that fails.
-
-        Raises as `usable` does, and changes nothing.
-        """
+        Raises as `usable` does, and changes nothing."""
         self._start_load(self.require_usable(name))
 
     def require_usable(self, name: str) -> str:

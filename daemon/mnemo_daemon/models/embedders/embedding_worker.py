@@ -10,7 +10,6 @@ Each Encode is run alone, so that no vector depends on the company of its text (
 """
 
 import argparse
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,13 @@ from typing import Any
 import msgspec
 
 from mnemo_daemon.models.worker_protocol import (
-    FRAME_BYTES_MAX,
     ModelRefusal,
     available_cpus,
     check_file,
     claim_stdout,
     forbid_network,
+    messages,
     send,
-    take_frame,
 )
 
 
@@ -77,15 +75,11 @@ def main(arguments: list[str]) -> int:
         send(out, ModelRefusal("unusable", str(error) or type(error).__name__))
         return 1
     send(out, model.facts())
-    received = bytearray()
-    while data := os.read(sys.stdin.fileno(), FRAME_BYTES_MAX):
-        received += data
-        while (body := take_frame(received)) is not None:
-            match msgspec.msgpack.decode(body, type=Tokenize | Encode):
-                case Tokenize(texts=texts):
-                    send(out, Tokens([model.tokenize(text) for text in texts]))
-                case Encode(tokens=tokens):
-                    send(out, Vector(model.encode(tokens)))
+    for message in messages(Tokenize | Encode):
+        if isinstance(message, Tokenize):
+            send(out, Tokens(list(map(model.tokenize, message.texts))))
+        else:
+            send(out, Vector(model.encode(message.tokens)))
     return 0
 
 

@@ -163,10 +163,8 @@ def _encode_each(graph: bytes, texts_ids: list[list[int]]) -> list[Floats]:
 
 @contextlib.contextmanager
 def foreign_errors(kind: type[Exception], what: str) -> Iterator[None]:
-    """Turns whatever a library raises inside into kind, with what in front.
-
-    tokenizers raises the bare class, onnxruntime a dozen classes with no common one.
-    """
+    """Turns whatever a library raises inside into kind, with what in front. tokenizers raises the bare class,
+    onnxruntime a dozen classes with no common one."""
     try:
         yield
     except Exception as error:
@@ -185,10 +183,8 @@ def open_tokenizer(path: Path) -> "tokenizers.Tokenizer":
 
 
 def read_encoder(folder: Path) -> Encoder:
-    """The encoder in a folder with config.json and model.safetensors.
-
-    ValueError when it is not a BERT encoder of the kind that is understood here, or the file is not whole.
-    """
+    """The encoder in a folder with config.json and model.safetensors. ValueError when it is not a BERT encoder of the
+    kind that is understood here, or the file is not whole."""
     shape = _read_shape(folder)
     weights = {name.removeprefix("bert."): w for name, w in _read_safetensors(folder / "model.safetensors").items()}
     missing = [name for name in _weight_names(shape.layers) if name not in weights]
@@ -227,13 +223,12 @@ def digest_scales(scales: dict[str, Scales]) -> str:
     return digest.hexdigest()
 
 
-def open_session(model: bytes | Path, *, is_foreign: bool = False) -> OnnxSession:
+def open_session(model: bytes | Path) -> OnnxSession:
     """A session whose runs each use the calling thread alone, so that several threads can run it side by side.
 
     No spinning (it halves the speed under other load), no arena (it would keep its largest run's memory for ever).
     The graph is written as it should run: the larger fusions of onnxruntime make it slower (SkipLayerNormalization
-    takes five times as long as Add and LayerNormalization), unless it is_foreign: then onnxruntime makes of it what it
-    can.
+    takes five times as long as Add and LayerNormalization).
     """
     onnxruntime: Any = importlib.import_module("onnxruntime")  # 0.3 s and 40 MB: only where a model is used
     options = onnxruntime.SessionOptions()
@@ -242,8 +237,7 @@ def open_session(model: bytes | Path, *, is_foreign: bool = False) -> OnnxSessio
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.enable_cpu_mem_arena = False
     options.enable_mem_pattern = False
-    levels = onnxruntime.GraphOptimizationLevel
-    options.graph_optimization_level = levels.ORT_ENABLE_ALL if is_foreign else levels.ORT_ENABLE_BASIC
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     options.log_severity_level = 3
     source = model if isinstance(model, bytes) else str(model)
     session: OnnxSession = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
@@ -273,13 +267,10 @@ def _read_shape(folder: Path) -> EncoderShape:
         raise ValueError(f"a limit of {tokens_max} tokens makes no sense")
     pooling = _read_optional(folder / "1_Pooling" / "config.json")
     return EncoderShape(
-        hidden=int(config["hidden_size"]),
-        heads=int(config["num_attention_heads"]),
-        layers=int(config["num_hidden_layers"]),
-        epsilon=float(config["layer_norm_eps"]),
-        pooling="cls" if pooling.get("pooling_mode_cls_token") else "mean",
-        tokens_max=tokens_max,
-    )
+        hidden=int(config["hidden_size"]), heads=int(config["num_attention_heads"]),
+        layers=int(config["num_hidden_layers"]), epsilon=float(config["layer_norm_eps"]),
+        pooling="cls" if pooling.get("pooling_mode_cls_token") else "mean", tokens_max=tokens_max,
+    )  # fmt: skip
 
 
 def _read_optional(path: Path) -> dict[str, Any]:
@@ -369,7 +360,17 @@ class _GraphWriter:
         self.product_inputs: list[str] = []  # names of what goes into matrix products, in order
         self._nodes: list[onnx.NodeProto] = []
         self._constants: list[onnx.TensorProto] = []
-        self._write()
+        hidden = self._embeddings()
+        for layer in range(self.shape.layers):
+            hidden = self._layer(_layer_name(layer), hidden)
+        if self.shape.pooling == "cls":
+            pooled = self._node("Gather", [hidden, self._constant(np.array(0, np.int64))], axis=1)
+        else:
+            # The sum has the direction of the mean, and only the direction is kept. As a product with ones: ReduceSum
+            # adds up in another order when there is one text than when there are several.
+            ones = self._first_tokens(np.ones((1, self.shape.tokens_max), np.float32), axis=1)
+            pooled = self._node("Squeeze", [self._node("MatMul", [ones, hidden]), self._numbers(1)])
+        self._node("LpNormalization", [pooled], output=VECTORS, axis=-1, p=2)
 
     def model(self, *, taps: bool = False) -> "onnx.ModelProto":
         """The whole model; with taps, the inputs of all matrix products are outputs as well."""
@@ -386,19 +387,6 @@ class _GraphWriter:
         graph = helper.make_graph(self._nodes, "encoder", [ids], outputs, self._constants)
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIB, 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
-
-    def _write(self) -> None:
-        hidden = self._embeddings()
-        for layer in range(self.shape.layers):
-            hidden = self._layer(_layer_name(layer), hidden)
-        if self.shape.pooling == "cls":
-            pooled = self._node("Gather", [hidden, self._constant(np.array(0, np.int64))], axis=1)
-        else:
-            # The sum has the direction of the mean, and only the direction is kept. As a product with ones: ReduceSum
-            # adds up in another order when there is one text than when there are several.
-            ones = self._first_tokens(np.ones((1, self.shape.tokens_max), np.float32), axis=1)
-            pooled = self._node("Squeeze", [self._node("MatMul", [ones, hidden]), self._numbers(1)])
-        self._node("LpNormalization", [pooled], output=VECTORS, axis=-1, p=2)
 
     def _embeddings(self) -> str:
         words = self.weights["embeddings.word_embeddings.weight"]

@@ -20,11 +20,10 @@ import numpy as np
 from mnemo_core.documents.chunking import estimate_tokens
 from mnemo_core.retrieval.ranking.late_interaction import Codes
 from mnemo_daemon.errors import DamagedModelError, MissingModelError, UnsupportedModel
-from mnemo_daemon.models.call_queue import CallQueue
 from mnemo_daemon.models.catalogue import ModelManifest
 from mnemo_daemon.models.embedders.embedder import Embedder, Floats, RunAll, name_space, window_bounds
 from mnemo_daemon.models.embedders.embedding_worker import Encode, EncoderFacts, Reply, Tokenize, Tokens, Vector
-from mnemo_daemon.models.worker_process import START_LIMIT_S, Worker
+from mnemo_daemon.models.worker_process import START_LIMIT_S, CallQueue, Worker
 from mnemo_daemon.models.worker_protocol import BrokenFrame, ModelRefusal
 
 WORKER_COMMAND = (sys.executable, "-P", "-m", "mnemo_daemon.models.embedders.embedding_worker")
@@ -59,7 +58,7 @@ class GgufEmbedder(Embedder):
         return [vectors for vectors, _ in self.encode_each(texts, run_all)]
 
     def encode_each(self, texts: Sequence[str], run_all: RunAll = map) -> Iterator[tuple[Floats, Codes | None]]:
-        for (vectors,) in run_all(self._encode_texts, [[text] for text in texts]):
+        for (vectors,) in run_all(lambda some: list(map(self._encode, some)), [[text] for text in texts]):
             yield vectors, None
 
     def encode_query(self, text: str) -> Floats:
@@ -78,9 +77,6 @@ class GgufEmbedder(Embedder):
 
     def close(self) -> None:
         self._finalizer()  # does nothing a second time
-
-    def _encode_texts(self, texts: Sequence[str]) -> list[Floats]:
-        return [self._encode(text) for text in texts]
 
     def _encode(self, text: str, *, windows_max: int | None = None, is_interactive: bool = False) -> Floats:
         """The vectors of a text's windows; one that is no number where the model failed."""

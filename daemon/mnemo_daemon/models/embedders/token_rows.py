@@ -32,8 +32,9 @@ Floats = NDArray[np.float32]
 VERSION = 2  # grows when the same text would get other rows
 TOKENS_MAX = 64  # of a text, the first ones
 ENTRIES = 256  # of a part of the codebook: a byte each
+PACKED_TOGETHER = 24  # rows: the products with all entries stay in the cache of a processor
 PROJECTIONS = {  # their names, by the sha256 of the weights they were fitted on
-    "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db": "all-MiniLM-L6-v2",
+    "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db": "all-MiniLM-L6-v2"
 }
 
 _APOSTROPHES = ("'", "\u2019")
@@ -42,10 +43,8 @@ _CONTRACTED = lazy_pattern(r"['\u2019](?:s|ll|re|ve|d|m)\Z", re.IGNORECASE)
 
 
 class Codebook:
-    """The entries that stand for some dimensions of a row each, by their number.
-
-    The first dimensions of a projection say the most: of them, a part has two; of the others four.
-    """
+    """The entries that stand for some dimensions of a row each, by their number. The first dimensions of a projection
+    say the most: of them, a part has two; of the others four."""
 
     def __init__(self, entries: Codes) -> None:
         """entries: (ENTRIES, dimensions), as `late_interaction.quantize` gives components; of each, the columns of a
@@ -53,19 +52,30 @@ class Codebook:
         self.dimensions = entries.shape[1]
         self.parts = len(part_widths(self.dimensions))
         self.digest = hashlib.sha256(entries.tobytes()).hexdigest()
-        ends = np.cumsum(part_widths(self.dimensions)).tolist()
+        widths = part_widths(self.dimensions)
+        ends = np.cumsum(widths).tolist()
         self._places = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
         self._entries = [np.ascontiguousarray(entries[:, place]) for place in self._places]
         whole = [each.astype(np.float32) for each in self._entries]
-        self._turned = [np.ascontiguousarray(each.T) for each in whole]
         self._squares = [(each * each).sum(axis=1) for each in whole]
+        # By width, the parts that are compared together: their numbers, their entries turned, and half their squares.
+        self._groups: list[tuple[slice, Floats, Floats]] = []
+        for width in dict.fromkeys(widths):
+            parts = [part for part, each in enumerate(widths) if each == width]
+            turned = np.ascontiguousarray([whole[part].T for part in parts])
+            halves = np.array([self._squares[part] / 2 for part in parts])[:, None]
+            self._groups.append((slice(parts[0], parts[-1] + 1), turned, halves))
 
     def pack(self, rows: Codes) -> Codes:
         """The number of the nearest entry for each part of each row: (n, parts)."""
-        whole, packed = rows.astype(np.float32), np.empty((len(rows), self.parts), np.uint8)
-        for part, place in enumerate(self._places):
-            # Of |row - entry|², half, without what is the same for all entries: whole numbers, which float32 has.
-            packed[:, part] = (self._squares[part] / 2 - whole[:, place] @ self._turned[part]).argmin(axis=1)
+        packed = np.empty((len(rows), self.parts), np.uint8)
+        for start in range(0, len(rows), PACKED_TOGETHER):
+            some = slice(start, start + PACKED_TOGETHER)
+            for parts, turned, halves in self._groups:
+                columns = slice(self._places[parts][0].start, self._places[parts][-1].stop)
+                split = rows[some, columns].astype(np.float32).reshape(-1, *turned.shape[:2]).transpose(1, 0, 2)
+                # Of |row - entry|², half, without what is the same for all entries: whole numbers, which float32 has.
+                packed[some, parts] = (halves - split @ turned).argmin(axis=2).T
         return packed.view(np.int8)
 
     def unpack(self, packed: Codes) -> Codes:
@@ -164,10 +174,8 @@ def _read(file: str) -> NDArray[Any]:
 
 
 def words_of(text: str, found: "tokenizers.Encoding") -> Iterator[TokenWord]:
-    """The words that are kept of a text that was cut into tokens: not stop words, not what has no letter or digit.
-
-    What an apostrophe joins is one word, of which a `'s` at the end is not kept. Chinese characters are words.
-    """
+    """The words that are kept of a text that was cut into tokens: not stop words, not what has no letter or digit. What
+    an apostrophe joins is one word, of which a `'s` at the end is not kept. Chinese characters are words."""
     offsets = found.offsets
     for tokens in _by_word(text, found.word_ids, offsets):
         start, end = offsets[tokens[0]][0], offsets[tokens[-1]][1]

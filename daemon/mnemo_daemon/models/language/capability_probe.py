@@ -16,19 +16,18 @@ from pathlib import Path
 import msgspec
 
 from mnemo_client.protocol.status import SiteGrade
-from mnemo_core.llm.grading import Grade, fingerprint, grade
 from mnemo_core.llm.registry import TASKS
-from mnemo_core.llm.tasks import AnyTask
+from mnemo_core.llm.tasks import AnyTask, Grade, fingerprint, grade
 from mnemo_core.llm_sites import Site
 from mnemo_daemon.models.catalogue import ModelManifest
 from mnemo_daemon.models.language.language_model import (
     AnswerOverrun,
     LanguageModel,
     LanguageModelError,
+    LanguageModelService,
     ModelFailureError,
     PromptTooLong,
 )
-from mnemo_daemon.models.language.language_model_service import LanguageModelService
 from mnemo_daemon.models.language.task_runner import call_model
 from mnemo_store.disk import Disk
 
@@ -70,14 +69,10 @@ class CapabilityProbe:
     """Tries the models of a daemon. Everything but `run_slice` may be called from any thread."""
 
     def __init__(
-        self,
-        models: LanguageModelService,
-        is_enabled: Callable[[], bool],
-        is_stopping: Callable[[], bool] = lambda: False,
-        tasks: Sequence[AnyTask] = TASKS,
-        disk: Disk | None = None,
+        self, models: LanguageModelService, is_enabled: Callable[[], bool],
+        is_stopping: Callable[[], bool] = lambda: False, tasks: Sequence[AnyTask] = TASKS, disk: Disk | None = None,
         runtime: Callable[[], str] = installed_runtime,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """is_enabled: whether grades count; without, every model is good enough for every task."""
         self._models = models
         self._is_enabled = is_enabled

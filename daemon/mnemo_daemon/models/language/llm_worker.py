@@ -28,14 +28,13 @@ from typing import Any
 import msgspec
 
 from mnemo_daemon.models.worker_protocol import (
-    FRAME_BYTES_MAX,
     ModelRefusal,
     available_cpus,
     check_file,
     claim_stdout,
     forbid_network,
+    messages,
     send,
-    take_frame,
 )
 
 NICENESS = 10  # added to the daemon's own: a recall must not wait for a model
@@ -146,21 +145,14 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def listen(prompts: "queue.SimpleQueue[Prompt]", stop: StopSignal) -> None:
-    """Queue every prompt, pass on every Cancel, and end the process when the input closes.
-
-    It runs on a thread of its own, so that a parent's death is noticed in the middle of an answer: llama.cpp does not
-    hold the GIL.
-    """
-    received = bytearray()
+    """Queue every prompt, pass on every Cancel, and end the process when the input closes. It runs on a thread of its
+    own, so that a parent's death is noticed in the middle of an answer: llama.cpp does not hold the GIL."""
     try:
-        while data := os.read(sys.stdin.fileno(), FRAME_BYTES_MAX):
-            received += data
-            while (body := take_frame(received)) is not None:
-                match msgspec.msgpack.decode(body, type=Prompt | Cancel):
-                    case Cancel(number=number):
-                        stop.cancelled = number
-                    case prompt:
-                        prompts.put(prompt)
+        for message in messages(Prompt | Cancel):
+            if isinstance(message, Cancel):
+                stop.cancelled = message.number
+            else:
+                prompts.put(message)
     finally:
         os._exit(0)  # sys.exit would wait for an answer that nobody reads
 
@@ -262,9 +254,7 @@ class LoadedModel:
 
     def _chat_frame(self) -> tuple[list[int], list[int]]:
         """The tokens that the chat template of the model file puts before and after a prompt; none without a template.
-
-        Raises ValueError for a template that does not take a plain message.
-        """
+        Raises ValueError for a template that does not take a plain message."""
         from llama_cpp.llama_chat_format import Jinja2ChatFormatter
 
         template = self._llama.metadata.get("tokenizer.chat_template")

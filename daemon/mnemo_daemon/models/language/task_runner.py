@@ -16,8 +16,8 @@ from typing import Any, Generic, Literal
 import msgspec
 
 from mnemo_client.protocol.status import LlmUsage
+from mnemo_core.llm.faithfulness import rejection_kind
 from mnemo_core.llm.grammar import grammar_of
-from mnemo_core.llm.grounding import rejection_kind
 from mnemo_core.llm.tasks import Answer, AnyTask, LlmTask, TaskInputs, parse_answer, prompt_data, prompt_head
 from mnemo_core.llm_sites import Site
 from mnemo_daemon.history_names import BY_LLM, LLM_CALL
@@ -41,6 +41,8 @@ DAY_MS = 86_400_000
 KEEP_DAYS = 90
 DROPPED_PER_SLICE = 500
 
+_cached_grammar = functools.cache(grammar_of)
+
 log = logging.getLogger("mnemo.llm")
 
 
@@ -59,10 +61,8 @@ class CallLog:
         self, site: Site, model: str, outcome: LlmOutcome, completion: Completion | None, milliseconds: int,
         reason: str = "",
     ) -> None:  # fmt: skip
-        """Write a call down without waiting for the disk; a store that refuses it costs no answer.
-
-        reason: the kind of a rejection.
-        """
+        """Write a call down without waiting for the disk; a store that refuses it costs no answer. reason: the kind of
+        a rejection."""
         store = self._store
         call = LlmCall(
             id=store.new_id(), at=store.now(), site=site, model=model, outcome=outcome,
@@ -125,15 +125,10 @@ class TaskRunner:
     """The runner of one daemon; safe to call from any thread, and blocking."""
 
     def __init__(
-        self,
-        model: Callable[[Site], LanguageModel],
-        call_log: CallLog,
-        level: Callable[[], Level],
-        reason_to_wait: Callable[[], str] = lambda: "",
-        clock: Callable[[], float] = time.monotonic,
-        *,
+        self, model: Callable[[Site], LanguageModel], call_log: CallLog, level: Callable[[], Level],
+        reason_to_wait: Callable[[], str] = lambda: "", clock: Callable[[], float] = time.monotonic, *,
         grade_obstacle: Callable[[AnyTask], str] = lambda _: "",
-    ) -> None:
+    ) -> None:  # fmt: skip
         """reason_to_wait: why background calls must not use the model now, such as a battery; "" if they may.
         grade_obstacle: why the model is not good enough for a task, or not known to be; "" if it is."""
         self._model = model
@@ -144,17 +139,11 @@ class TaskRunner:
         self._clock = clock
 
     def run(
-        self,
-        task: LlmTask[Answer],
-        inputs: TaskInputs,
-        deadline_s: float | None = None,
-        is_cancelled: Callable[[], bool] = lambda: False,
-        on_text: Callable[[str], None] | None = None,
-    ) -> TaskResult[Answer]:
-        """Return the answer of the model, or the fallback's with the reason, within the deadline.
-
-        `on_text` gets what the model wrote so far, which nothing has verified yet, and must not raise.
-        """
+        self, task: LlmTask[Answer], inputs: TaskInputs, deadline_s: float | None = None,
+        is_cancelled: Callable[[], bool] = lambda: False, on_text: Callable[[str], None] | None = None,
+    ) -> TaskResult[Answer]:  # fmt: skip
+        """Return the answer of the model, or the fallback's with the reason, within the deadline. `on_text` gets what
+        the model wrote so far, which nothing has verified yet, and must not raise."""
         if not (reason := self.reason_not_to_ask(task, inputs)):
             model = self._model(task.site)
             limit_s = task.deadline_s if deadline_s is None else deadline_s
@@ -184,14 +173,9 @@ class TaskRunner:
         return self._grade_obstacle(task) or ("" if task.is_interactive else self._reason_to_wait())
 
     def _ask(
-        self,
-        model: LanguageModel,
-        task: LlmTask[Answer],
-        inputs: TaskInputs,
-        deadline_s: float,
-        is_cancelled: Callable[[], bool],
-        on_text: Callable[[str], None] | None,
-    ) -> tuple[Answer | None, str]:
+        self, model: LanguageModel, task: LlmTask[Answer], inputs: TaskInputs, deadline_s: float,
+        is_cancelled: Callable[[], bool], on_text: Callable[[str], None] | None,
+    ) -> tuple[Answer | None, str]:  # fmt: skip
         """The accepted answer of the model, or None and the reason why there is none."""
         began = self._clock()
         completion: Completion | None = None
@@ -228,7 +212,7 @@ def call_model(
     """Return what the model writes for a task. Raises any LanguageModelError."""
     return model.answer(
         prompt_data(inputs), task.max_tokens, deadline_s,
-        head=prompt_head(task), grammar=_grammar_of(task.answer),
+        head=prompt_head(task), grammar=_cached_grammar(task.answer),
         is_interactive=is_interactive, is_cancelled=is_cancelled, on_piece=on_piece,
     )  # fmt: skip
 
@@ -244,11 +228,6 @@ def _joined_pieces(on_text: Callable[[str], None]) -> Callable[[str], None]:
             on_text(text)
 
     return on_piece
-
-
-@functools.cache
-def _grammar_of(answer: type[Any]) -> str:
-    return grammar_of(answer)
 
 
 def _outcome_of(error: LanguageModelError) -> LlmOutcome:

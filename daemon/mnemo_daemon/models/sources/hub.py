@@ -61,10 +61,8 @@ def read_settings(environ: Mapping[str, str]) -> HubSettings:
 
 @cache
 def public_hub() -> str:
-    """Return the hub that its own client asks by default; "" where that is not installed (tokenizers brings it).
-
-    The address is read from the client's source, which is not imported.
-    """
+    """Return the hub that its own client asks by default; "" where that is not installed (tokenizers brings it). The
+    address is read from the client's source, which is not imported."""
     found = importlib.util.find_spec("huggingface_hub")
     for folder in (found.submodule_search_locations or ()) if found is not None else ():
         with contextlib.suppress(OSError):

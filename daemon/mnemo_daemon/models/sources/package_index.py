@@ -89,10 +89,8 @@ def read_settings(environ: Mapping[str, str]) -> IndexSettings:
 
 @cache
 def public_index() -> str:
-    """Return the index that the pip of this Python asks by default; "" where Python came without any copy of pip.
-
-    pip need not be installed: Python bundles a wheel of it for new environments, or its distribution does.
-    """
+    """Return the index that the pip of this Python asks by default; "" where Python came without any copy of pip. pip
+    need not be installed: Python bundles a wheel of it for new environments, or its distribution does."""
     for source in _sources_of_pip():
         if found := PIP_INDEX.search(source):
             return found.group(1).rstrip("/") + "/simple"
@@ -154,10 +152,8 @@ def _read_configuration(paths: Sequence[Path]) -> dict[str, str]:
 
 
 def fetch_wheel(requirement: str, folder: Path, settings: IndexSettings, progress: Progress | None = None) -> Path:
-    """The wheel of NAME==VERSION that runs on every machine: downloaded to folder, or its place on this machine.
-
-    The folders and pages of find-links come first, then each index. Raises DownloadError with the answer of each.
-    """
+    """The wheel of NAME==VERSION that runs on every machine: downloaded to folder, or its place on this machine. The
+    folders and pages of find-links come first, then each index. Raises DownloadError with the answer of each."""
     name, version = requirement.split("==")
     http_client, said = _Client(settings), list[str]()
     project = re.sub(r"[-_.]+", "-", name).lower()
@@ -203,7 +199,11 @@ class _Client:
                 is_json = answer.headers.get_content_type().endswith("+json")
             own = urllib.parse.urlsplit(page)
             for link in _links_of_json(base, body) if is_json else _links_of_html(base, body.decode(errors="replace")):
-                yield link._replace(url=_with_credentials_of(own, link.url))
+                # The address with the page's user and password, where both are of one host.
+                url = link.url
+                parts = urllib.parse.urlsplit(url)
+                is_same = (parts.hostname, parts.port) == (own.hostname, own.port)
+                yield link._replace(url=parts._replace(netloc=own.netloc).geturl() if is_same else url)
 
     def fetch(self, link: Link, folder: Path, progress: Progress | None) -> Path:
         """The whole file, with the hash that the index gives. A connection that breaks is resumed where it was."""
@@ -218,13 +218,6 @@ class _Client:
             if found != link.sha256:
                 raise ValueError(f"{link.filename} has the sha256 {found}, and the index says {link.sha256}")
         return path
-
-
-def _with_credentials_of(page: urllib.parse.SplitResult, url: str) -> str:
-    """The address with the page's user and password, where both are of one host."""
-    parts = urllib.parse.urlsplit(url)
-    is_same = (parts.hostname, parts.port) == (page.hostname, page.port)
-    return parts._replace(netloc=page.netloc).geturl() if is_same else url
 
 
 def _local_path(address: str) -> Path | None:

@@ -318,10 +318,7 @@ class AsOfCorpus(Corpus):
     def parts(self, seen: MemoryFilter) -> list[CorpusPart]:
         visible = self._state.unchanged(self.columns.uncached_mask(seen)[: self.base])
         versions = self._state.columns.uncached_mask(seen)[: len(self._allowed)]
-        return [
-            CorpusPart(self.columns, visible, self.mask),
-            CorpusPart(self._state.columns, versions, self._allowed),
-        ]
+        return [CorpusPart(self.columns, visible, self.mask), CorpusPart(self._state.columns, versions, self._allowed)]
 
     def row(self, number: int) -> tuple[int, int]:
         return (0, number) if number < self.base else (1, number - self.base)

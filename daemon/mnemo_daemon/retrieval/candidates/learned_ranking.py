@@ -13,15 +13,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.documents.markup import inline_tags
 from mnemo_core.retrieval.ranking import (
     decay_ranker,
     late_interaction,
     learned_ranker,
-    origin_features,
     ranking_features,
 )
 from mnemo_core.retrieval.ranking.learned_ranker import LearnedRanker
 from mnemo_core.retrieval.ranking.ranking_features import (
+    LEADING_PASSAGES,
+    CandidateOrigins,
     FeatureInputs,
     FeatureTable,
     StandaloneStatements,
@@ -33,9 +35,11 @@ from mnemo_core.text.query_features import (
     Role,
     analyze_query,
     asked_role,
+    asks_for_list,
     named_months,
     named_years,
 )
+from mnemo_core.text.text_features import TextFeature
 from mnemo_daemon.indexing.commit_indexes import words_of
 from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
 from mnemo_daemon.indexing.vectors.stored_token_rows import TokenCache
@@ -43,18 +47,107 @@ from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.embedders.embedder import QueryTokens
 from mnemo_daemon.models.embedders.token_rows import LateForm
 from mnemo_daemon.retrieval.candidates.corpus import CandidateSet, Corpus, Numbers, is_among, sorted_unique
-from mnemo_daemon.retrieval.candidates.note_evidence import origin_of
-from mnemo_daemon.retrieval.question import LearnedScores, RecallContext
+from mnemo_daemon.retrieval.question import LearnedScores, Question, RecallContext
 from mnemo_store.indexes.attributes import AttributeStore
-from mnemo_store.indexes.lexical import LexicalMatches
-from mnemo_store.records import TRUSTS
+from mnemo_store.indexes.lexical import LexicalIndex, LexicalMatches
+from mnemo_store.records import DEFAULT_NAMESPACE, TRUSTS
 from mnemo_store.store import Store
+
+_NONE = -1
+
+Floats = NDArray[np.float32]
+
+
+def origin_of(
+    context: RecallContext, serving: ActiveIndex, view: LexicalIndex, rows: NDArray[np.intp], matches: LexicalMatches
+) -> CandidateOrigins:
+    """The origin of these rows of the candidates. matches: of the terms of the query, with them and others."""
+    question, corpus, found = context.question, context.corpus, context.found
+    numbers = found.numbers[rows]
+    files = np.where(numbers < corpus.base, corpus.column("managed", numbers), 0).astype(np.int32)
+    lead, words = np.zeros((2, len(numbers)), np.float32)
+    distinct, example, which = np.unique(files, return_index=True, return_inverse=True)
+    known = np.flatnonzero(distinct)
+    if len(known):
+        lead_of, words_of = np.zeros((2, len(distinct)), np.float32)
+        known_files, examples = distinct[known], numbers[example[known]].astype(np.int32)
+        firsts = corpus.columns.first_chunks(known_files.tolist())
+        at = np.where(firsts == _NONE, examples, firsts)  # a file of one passage begins with it
+        after, passages = corpus.columns.column("after"), []
+        for _ in range(LEADING_PASSAGES):
+            at = np.where(at.view(np.uint32) < corpus.base, at, np.int32(_NONE))
+            passages.append(np.where((at != _NONE) & corpus.mask.take(at, mode="clip"), at, np.int32(_NONE)))
+            at = np.where(at != _NONE, after.take(at, mode="clip"), np.int32(_NONE))
+        first = np.concatenate(passages)
+        sims = np.zeros(len(first), np.float32)
+        there = np.flatnonzero(first != _NONE)
+        if found.vector is not None and len(there):
+            sims[there] = np.nan_to_num(serving.view.sims(found.vector, first[there]))
+        best: Floats = sims.reshape(LEADING_PASSAGES, -1).max(axis=0)
+        lead_of[known] = best
+        words_of[known] = _page_words(corpus, found, view, distinct[known], matches.weights)
+        lead, words = lead_of[which], words_of[which]
+    named = _named(question)
+    here, tagged = (
+        corpus.is_one_of("namespace", numbers, lambda columns: [columns.code("namespace", name) for name in named]),
+        _tagged(context, view, numbers, matches),
+    )
+    asks = ((corpus.column("shape", numbers) & np.uint32(TextFeature.IS_QUESTION)) != 0) & (files == 0)
+    return CandidateOrigins(files > 0, lead, words, here, *_rarities(question, corpus), tagged, asks)
+
+
+def _tagged(context: RecallContext, view: LexicalIndex, numbers: NDArray[np.uint32], matches: LexicalMatches) -> Floats:
+    """The share of the question that names a tag of each, 0 for memories of another time. Where it asks for a list, its
+    words that nothing has do not count: `show me every recipe`."""
+    corpus, query = context.corpus, context.question.query
+    is_list = asks_for_list(query)
+    terms = zip(matches.terms, matches.weights.tolist(), np.any(matches.holds, axis=1).tolist(), strict=True)
+    known = {term: rarity for term, rarity, is_held in terms if is_held or not is_list}
+    written = frozenset(inline_tags(query))
+    shares: dict[str, float] = {}
+    found = np.zeros(len(numbers), np.float32)
+    for row, number in enumerate(numbers.tolist()):
+        for tag in corpus.columns.tags_of(number) if number < corpus.base else ():
+            if tag not in shares:
+                shares[tag] = ranking_features.named_share(tag, written, known, view.tokenizer.query_terms)
+            found[row] = max(found[row], shares[tag])
+    return found
+
+
+def _rarities(question: Question, corpus: Corpus) -> tuple[float, float]:
+    """The rarity of memories in no file, and of those in the requested namespace, among all in scope."""
+    mask, columns = corpus.mask, corpus.columns
+    passages = int(np.count_nonzero(mask & (columns.column("managed")[: corpus.base] > 0)))
+    every, here = int(np.count_nonzero(mask)), 0
+    for name in _named(question):
+        code = columns.code("namespace", name)
+        here += int(np.count_nonzero(mask & (columns.column("namespace")[: corpus.base] == code)))
+    return ranking_features.rarity(every - passages, passages), ranking_features.rarity(here, every - here)
+
+
+def _named(question: Question) -> list[str]:
+    """The namespaces that are requested by name; `default` is a part of every other one."""
+    return [name for name in question.filter.namespaces if name != DEFAULT_NAMESPACE]
+
+
+def _page_words(
+    corpus: Corpus, found: CandidateSet, view: LexicalIndex, files: NDArray[np.int32], rarities: Floats
+) -> Floats:  # fmt: skip
+    """The BM25 of each file as one text, from its passages in scope."""
+    managed, lengths = (corpus.columns.column(name)[: corpus.base] for name in ("managed", "words"))
+    place_of = np.full(max(int(managed.max(initial=0)), int(files.max())) + 1, _NONE, np.int32)
+    place_of[files] = np.arange(len(files), dtype=np.int32)
+    groups = np.where(corpus.mask, place_of.take(managed), np.int32(_NONE))
+    inside = np.flatnonzero(groups >= 0)
+    words = np.bincount(groups[inside], lengths[inside], len(files)).astype(np.float32)
+    counts = view.counts_by_group(found.terms, groups, len(files))
+    return ranking_features.page_words(counts, rarities, words)
+
 
 WEIGHTS_FILE = Path(__file__).parents[2] / "weights" / "auto.json"
 JOINED_NEIGHBOURS = 20  # of so many of the best candidates, the neighbours become candidates too
 
 _NUMBER = lazy_pattern(r"[0-9][0-9.,:/-]*")
-_NONE = -1
 _SIGNS: Mapping[Role | None, np.int8] = {"user": np.int8(1), "agent": np.int8(-1), None: np.int8(0)}
 
 Places = NDArray[np.intp]
@@ -123,7 +216,7 @@ class LearnedRanking:
             words[rows], sims[rows] = around.matches.scores[own], around.sims[own]
             context.found = found._replace(words=words, sims=sims)
         origin = origin_of(context, serving, self._views.lexical, chosen, around.matches)
-        terms = origin_features.origin_table(origin)
+        terms = ranking_features.origin_table(origin)
         table, rows, second, odds = self._odds(context, serving, chosen, around, terms)
         few = learned_ranker.few_candidates_offset(len(chosen))
         learned, chances = np.empty((2, len(is_first)), np.float32)
@@ -156,7 +249,7 @@ class LearnedRanking:
         """The features of the first stage, the candidates of the second one and their features, and all log-odds."""
         numbers = context.found.numbers[chosen]
         table = ranking_features.feature_table(self._feature_inputs(context, numbers, around))
-        added = origin_features.origin_contributions(terms).sum(axis=1)
+        added = ranking_features.origin_contributions(terms).sum(axis=1)
         odds = self._weights.first.odds(table) + added
         rows = np.lexsort((numbers, -odds))[: learned_ranker.SECOND_STAGE_CANDIDATES]
         late = self._token_similarities(context, serving, around, rows)
@@ -228,24 +321,16 @@ class LearnedRanking:
         group = np.where(session > 0, (namespace << 32) + session, np.where(note > 0, (1 << 62) + note, _NONE))
         group[numbers >= corpus.base] = _NONE
         return FeatureInputs(
-            weights=matches.weights,
-            is_name=np.array([term in name_terms for term in matches.terms], np.bool_),
+            weights=matches.weights, is_name=np.array([term in name_terms for term in matches.terms], np.bool_),
             is_number=np.array([bool(_NUMBER.fullmatch(term)) for term in matches.terms], np.bool_),
-            holds=matches.holds,
-            words=matches.scores,
-            sims=around.sims,
-            shape=around.shape,
-            lengths=around.lengths,
-            neighbour_rows=around.near,
-            group=group,
-            speaks=_speaks(corpus, numbers, named) if named else roles * _SIGNS[asked_role(query)],
-            roles=roles,
+            holds=matches.holds, words=matches.scores, sims=around.sims, shape=around.shape, lengths=around.lengths,
+            neighbour_rows=around.near, group=group,
+            speaks=_speaks(corpus, numbers, named) if named else roles * _SIGNS[asked_role(query)], roles=roles,
             fits_date=ranking_features.fits_date(
                 named_months(query), named_years(query), corpus.column("event_at", numbers)
             ),
-            question=analyze_query(query),
-            is_cjk=decay_ranker.has_cjk(query),
-        )
+            question=analyze_query(query), is_cjk=decay_ranker.has_cjk(query),
+        )  # fmt: skip
 
     def _token_similarities(
         self, context: RecallContext, serving: ActiveIndex, around: _NeighbourRows, rows: Places

@@ -167,10 +167,8 @@ class RankingInputs:
         context.request = request
 
     def set_candidates(self, context: RecallContext, *, joins: bool = True) -> None:
-        """Set the ranker's arrays, and the scores of the learned ranker where it is requested.
-
-        joins: candidates that the ranker finds by itself join the others.
-        """
+        """Set the ranker's arrays, and the scores of the learned ranker where it is requested. joins: candidates that
+        the ranker finds by itself join the others."""
         request, serving = context.request, context.serving
         if joins and request.needs_overlap:
             add_formula_candidates(context, self._store, self._views)
@@ -182,13 +180,10 @@ class RankingInputs:
         columns = {name: context.corpus.column(column, found.numbers) for name, column in _COLUMNS.items()}
         context.candidates = candidates = Candidates(
             strength=present_strengths(lambda name: context.corpus.column(name, found.numbers), epoch),
-            words=found.words,
-            sims=found.sims,
-            reached=found.from_facts,
-            learned=None if learned is None else learned.learned,
-            chances=None if learned is None else learned.chances,
+            words=found.words, sims=found.sims, reached=found.from_facts,
+            learned=None if learned is None else learned.learned, chances=None if learned is None else learned.chances,
             **columns,
-        )
+        )  # fmt: skip
         if RANKER_TABLE[request.ranker].reranks:
             cross = self._cross_encoder_scores(context)
             has_late = serving is not None and cross is None

@@ -12,7 +12,7 @@ from mnemo_core.retrieval import time_placement
 from mnemo_core.retrieval.time_placement import NEVER, TimeColumns, TimePlacement
 from mnemo_core.text.dates.question_times import QuestionTime
 from mnemo_daemon.retrieval.candidates.corpus import Corpus, Floats, Numbers, is_among
-from mnemo_store.indexes.attributes import MINUTE_MS, AttributeStore
+from mnemo_store.indexes.attributes import MINUTE_MS
 from mnemo_store.records import KINDS, TRUSTS
 
 JOINED_IN_ORDER = 100  # of what is inside, at least, where a question asks for nothing but the time
@@ -74,7 +74,9 @@ def match_time(time: QuestionTime, corpus: Corpus, wanted: int, *, newest_first:
     """The memories of the corpus by the time of a question; `wanted`: how many in order are asked for."""
     numbers = corpus.numbers
     kind, is_dated = corpus.column("kind", numbers), corpus.column("dated", numbers) > 0
-    is_turn_of_agent = (corpus.column("trust", numbers) == _AGENT) & corpus.is_one_of("source", numbers, _turn_codes)
+    is_turn = corpus.is_one_of(
+        "source", numbers, lambda columns: [columns.code("source", name) for name in ("turn", "proxy")]
+    )
     names = ("told_from", "told_until", "named_from", "named_until")
     event_at, created_at = corpus.column("event_at", numbers), corpus.column("created_at", numbers)
     is_said = corpus.column("speaker", numbers) > 0
@@ -84,7 +86,7 @@ def match_time(time: QuestionTime, corpus: Corpus, wanted: int, *, newest_first:
         weekdays=corpus.column("weekdays", numbers),
         # What somebody said with a time of its own is of that time, whatever its kind.
         is_event=(kind == _EPISODIC) | (corpus.column("managed", numbers) > 0) | (is_said & (event_at != created_at)),
-        is_aside=is_turn_of_agent | (kind == _PROCEDURAL),
+        is_aside=((corpus.column("trust", numbers) == _AGENT) & is_turn) | (kind == _PROCEDURAL),
     )
     placement = time_placement.place_in_time(
         columns, corpus.column("words", numbers), time.begin, time.until, time.weekdays
@@ -104,7 +106,3 @@ def _nearest(event_at: NDArray[np.int64], time: QuestionTime) -> tuple[int | Non
     before = event_at[(event_at < time.begin) & (event_at > NEVER)] if time.begin is not None else event_at[:0]
     after = event_at[event_at >= time.until] if time.until is not None else event_at[:0]
     return int(before.max()) if len(before) else None, int(after.min()) if len(after) else None
-
-
-def _turn_codes(columns: AttributeStore) -> list[int]:
-    return [columns.code("source", name) for name in ("turn", "proxy")]

@@ -19,7 +19,7 @@ import msgspec
 
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.server.admission.access_table import AccessTable, Grant
-from mnemo_daemon.server.loopback import Loopback
+from mnemo_daemon.server.extra_listeners import Loopback
 from mnemo_daemon.server.sockets import Peer
 
 ACCEPTED_AT_ONCE = 32  # between two rounds of the loop
@@ -105,19 +105,13 @@ class ConnectionPace:
 
 
 class Acceptor:
-    """Accepts on one listening socket until `close`.
-
-    `identify` says who a connection belongs to, or raises a Refusal; `begin` makes the protocol of a connection, which
-    gives its slot back at its end.
-    """
+    """Accepts on one listening socket until `close`. `identify` says who a connection belongs to, or raises a Refusal;
+    `begin` makes the protocol of a connection, which gives its slot back at its end."""
 
     def __init__(
-        self,
-        listening: socket.socket,
-        slots: ConnectionSlots,
-        identify: Callable[[socket.socket], Arrival],
+        self, listening: socket.socket, slots: ConnectionSlots, identify: Callable[[socket.socket], Arrival],
         begin: Callable[[Arrival], asyncio.BaseProtocol],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._loop = asyncio.get_running_loop()
         self._listening = listening
         self._slots = slots

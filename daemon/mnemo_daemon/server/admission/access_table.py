@@ -64,11 +64,9 @@ class AccessTable:
     """The entries, with users as ids and programs as real paths. Raises AccessError."""
 
     def __init__(
-        self,
-        entries: Sequence[AccessEntry] = (),
-        owner: int | None = None,
+        self, entries: Sequence[AccessEntry] = (), owner: int | None = None,
         uid_of: Callable[[str], int] = lambda name: pwd.getpwnam(name).pw_uid,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.owner = os.geteuid() if owner is None else owner
         self._rows = [self._row(number, entry, uid_of) for number, entry in enumerate(entries)]
 
@@ -106,8 +104,3 @@ class AccessTable:
         if not Path(program).is_absolute() or not Path(program).is_file():
             raise AccessError(f"{at}.program: {program} is not the absolute path of an executable file")
         return os.path.realpath(program)
-
-
-def check_entries(entries: Sequence[AccessEntry]) -> None:
-    """Raise AccessError for entries that no table can have."""
-    AccessTable(entries)

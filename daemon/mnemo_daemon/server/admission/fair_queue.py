@@ -84,14 +84,9 @@ class FairQueue:
     """
 
     def __init__(
-        self,
-        limits: TurnLimits,
-        clients: RecentClients,
-        *,
-        turn_seconds: float | None = TURN_SECONDS,
-        wait_seconds_max: float = WAIT_SECONDS_MAX,
-        is_held_back: Callable[[Hashable], bool] = lambda client: False,
-    ) -> None:
+        self, limits: TurnLimits, clients: RecentClients, *, turn_seconds: float | None = TURN_SECONDS,
+        wait_seconds_max: float = WAIT_SECONDS_MAX, is_held_back: Callable[[Hashable], bool] = lambda client: False,
+    ) -> None:  # fmt: skip
         self.loop = clients.loop
         self._limits = limits
         self._clients = clients

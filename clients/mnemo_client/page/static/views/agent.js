@@ -4,12 +4,10 @@ import { ApiError, call } from "../api.js";
 import { counted, memories as memoriesText } from "../format.js";
 import { button, fill, h } from "../html.js";
 import { excerpt, pin, trash } from "../memory.js";
-import { commandLine, emptyState, readInto, Rows } from "../part.js";
+import { commandLine, emptyState, MemoryRows, readInto } from "../part.js";
 import { belowTheCut, linesTable } from "./agent/lines.js";
 import { sumsOf } from "./agent/sums.js";
 
-/** @typedef {import("../app.js").Page} Page */
-/** @typedef {import("../app.js").Route} Route */
 /** @typedef {import("../../api_types").MemoryView} Memory */
 /** @typedef {import("./agent/lines.js").Given} Given */
 
@@ -19,18 +17,13 @@ const AGENTS_LISTED = 100;
 const PERSON = "a person";
 
 /** @type {import("../app.js").View} */
-export default {
-  title: "What an agent sees",
-  mount: (place, page) => new AgentView(place, page),
-};
+export default { title: "What an agent sees", mount: (place, page) => new AgentView(place, page) };
 
-class AgentView {
-  /**
-   * @param {HTMLElement} place
-   * @param {Page} page
-   */
+class AgentView extends MemoryRows {
+  /** @param {HTMLElement} place @param {import("../app.js").Page} page */
   constructor(place, page) {
-    this.page = page;
+    super(page, h("div.given"));
+    this.text = this.list;
     /** @type {Given | null} */
     this.given = null;
     /** @type {Map<string, Memory>} */
@@ -42,7 +35,7 @@ class AgentView {
     this.timer = undefined;
     /** @type {string[]} */
     this.agents = AGENTS;
-    this.moments = h("div", { class: "segments", role: "radiogroup", "aria-label": "When" });
+    this.moments = h("div.segments", { role: "radiogroup", "aria-label": "When" });
     this.namespace = h("select", {
       "aria-label": "Namespace",
       on: { change: () => page.set({ ns: this.namespace.value }) },
@@ -52,22 +45,19 @@ class AgentView {
       on: { change: () => page.set({ as: this.as.value === PERSON ? PERSON : this.as.value }) },
     });
     this.field = h("textarea", { rows: 1, dir: "auto", on: { input: () => this.typed() } });
-    this.fieldLabel = h("span", {});
-    this.sums = h("div", { class: "sums" });
-    this.text = h("div", { class: "given" });
-    this.rows = new Rows(this.text);
+    this.fieldLabel = h("span");
+    this.sums = h("div.sums");
     const label = (/** @type {string} */ name, /** @type {HTMLElement} */ control) =>
-      h("label", {}, h("span", { class: "meta" }, name), control);
+      h("label", h("span.meta", name), control);
     fill(
       place,
       h(
-        "div",
-        { class: "ask-as" },
-        h("h1", {}, "What an agent sees"),
-        h("div", { class: "when" }, h("span", { class: "meta" }, "When"), this.moments),
+        "div.ask-as",
+        h("h1", "What an agent sees"),
+        h("div.when", h("span.meta", "When"), this.moments),
         label("Namespace", this.namespace),
         label("As if asked by", this.as),
-        h("label", {}, h("span", { class: "meta" }, this.fieldLabel), this.field),
+        h("label", h("span.meta", this.fieldLabel), this.field),
         this.sums,
       ),
       this.text,
@@ -95,7 +85,7 @@ class AgentView {
     return this.page.route.params.get(this.isPrompt ? "prompt" : "task") ?? "";
   }
 
-  /** @param {Route} route */
+  /** @param {import("../app.js").Route} route */
   show(route) {
     this.drawControls();
     const asked = JSON.stringify(["ns", "when", "as", "task", "prompt"].map((name) => route.params.get(name)));
@@ -109,12 +99,7 @@ class AgentView {
     const moment = (/** @type {string} */ words, /** @type {boolean} */ isChosen, /** @type {string | null} */ value) =>
       h(
         "button",
-        {
-          type: "button",
-          role: "radio",
-          "aria-checked": String(isChosen),
-          on: { click: () => this.page.set({ when: value }) },
-        },
+        { role: "radio", "aria-checked": String(isChosen), on: { click: () => this.page.set({ when: value }) } },
         words,
       );
     fill(
@@ -249,19 +234,18 @@ class AgentView {
     };
     const hint = [
       "Enter opens a line’s memory · ",
-      h("kbd", {}, "x"),
+      h("kbd", "x"),
       " takes it out, to the trash · ",
-      h("kbd", {}, "p"),
+      h("kbd", "p"),
       " keeps it in",
     ];
     return [
       linesTable(given, this.unfolded, unfold),
       belowTheCut(given),
       h(
-        "div",
-        { class: "actions" },
+        "div.actions",
         button("Copy the text", "y", () => void this.copy()),
-        this.page.isReadOnly ? null : h("span", { class: "meta" }, hint),
+        this.page.isReadOnly ? null : h("span.meta", hint),
       ),
     ];
   }
@@ -298,7 +282,7 @@ class AgentView {
       if (memory && row.matches(".below-row")) fill(row.children[1], excerpt(memory));
       if (!memory || !warning) continue;
       const words = warningOf(memory, this.given?.explained.lines[Number(row.dataset.row)]?.section ?? "");
-      fill(warning, words ? [h("span", { class: "badge warn" }, `⚠ ${words}`), " "] : null);
+      fill(warning, words ? [h("span.badge.warn", `⚠ ${words}`), " "] : null);
     }
   }
 
@@ -320,26 +304,12 @@ class AgentView {
     if (memory) void pin(this.page, memory);
   }
 
-  current() {
-    return this.rows.selected?.dataset.id ?? null;
-  }
-  /** @param {number} delta */
-  step(delta) {
-    this.rows.step(delta);
-  }
-  open() {
-    const id = this.current();
-    if (id) this.page.set({ id });
-  }
   leave() {
     clearTimeout(this.timer);
   }
 }
 
-/**
- * @param {Memory} memory
- * @param {string} section
- */
+/** @param {Memory} memory @param {string} section */
 function warningOf(memory, section) {
   if (memory.superseded_by) return "replaced by a newer one";
   if (memory.expires_at && memory.expires_at < Date.now()) return "expired";

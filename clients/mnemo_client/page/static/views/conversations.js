@@ -2,14 +2,12 @@
 
 import { ApiError, call } from "../api.js";
 import { addressOf } from "../app.js";
-import { count, counted, moment } from "../format.js";
-import { button, fill, h } from "../html.js";
+import { count, counted, dotted, moment } from "../format.js";
+import { button, fill, h, plainButton } from "../html.js";
 import { commandLine, emptyState, readInto, Rows } from "../part.js";
 import { TracePanel } from "./conversations/trace.js";
 import { tierSections, tiersOf } from "./conversations/turns.js";
 
-/** @typedef {import("../app.js").Page} Page */
-/** @typedef {import("../app.js").Route} Route */
 /** @typedef {import("../../api_types").SessionView} Session */
 /** @typedef {import("../../api_types").SessionAnswer} SessionAnswer */
 /** @typedef {import("./conversations/turns.js").Tier} Tier */
@@ -21,16 +19,10 @@ const ENDED_MS = 1_800_000; // after which a session ends by itself
 const GATHER_MS = 1000;
 
 /** @type {import("../app.js").View} */
-export default {
-  title: "Conversations",
-  mount: (place, page) => new Conversations(place, page),
-};
+export default { title: "Conversations", mount: (place, page) => new Conversations(place, page) };
 
 class Conversations {
-  /**
-   * @param {HTMLElement} place
-   * @param {Page} page
-   */
+  /** @param {HTMLElement} place @param {import("../app.js").Page} page */
   constructor(place, page) {
     this.page = page;
     this.view = place;
@@ -52,24 +44,18 @@ class Conversations {
     this.news = 0;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
-    this.summary = h("p", { class: "meta" });
-    this.list = h("div", { class: "sessions", role: "group", "aria-label": "Conversations" });
-    this.head = h("header", { class: "session-head" });
-    this.turns = h("div", { class: "turns" });
+    this.summary = h("p.meta");
+    this.list = h("div.sessions", { role: "group", "aria-label": "Conversations" });
+    this.head = h("header.session-head");
+    this.turns = h("div.turns");
     this.trace = new TracePanel(page, (node) => this.topics.get(node) ?? "a topic");
     this.sessionRows = new Rows(this.list);
     this.turnRows = new Rows(this.turns);
-    this.middle = h("div", { class: "session" }, this.head, this.turns);
+    this.middle = h("div.session", this.head, this.turns);
     fill(
       place,
-      h("h1", { class: "hidden" }, "Conversations"),
-      h(
-        "div",
-        { class: "session-list" },
-        h("p", { class: "title", "aria-hidden": "true" }, "Conversations"),
-        this.summary,
-        this.list,
-      ),
+      h("h1.hidden", "Conversations"),
+      h("div.session-list", h("p.title", { "aria-hidden": "true" }, "Conversations"), this.summary, this.list),
       this.middle,
       this.trace.place,
     );
@@ -85,7 +71,7 @@ class Conversations {
     };
   }
 
-  /** @param {Route} route */
+  /** @param {import("../app.js").Route} route */
   show(route) {
     this.view.classList.toggle("has-session", route.parts.length > 0);
     const key = `${route.params.get("in") ?? ""}/${route.parts[0] ?? ""}`;
@@ -154,41 +140,32 @@ class Conversations {
     return [
       sessions.map((session) =>
         h(
-          "div",
-          { role: "listitem", class: "session-row", tabindex: -1, "data-row": keyOf(session) },
+          "div.session-row",
+          { role: "listitem", tabindex: -1, "data-row": keyOf(session) },
           h(
             "a",
             { href: this.addressOf(session), tabindex: -1, "aria-current": session === chosen ? "page" : null },
             h(
-              "span",
-              { class: "row" },
-              h("b", { class: "grow line-clamp", dir: "auto", title: session.session_id }, session.session_id),
-              h("span", { class: "meta" }, goesOn(session) ? "● now" : moment(session.last_at).replace("today ", "")),
+              "span.row",
+              h("b.grow.line-clamp", { dir: "auto", title: session.session_id }, session.session_id),
+              h("span.meta", goesOn(session) ? "● now" : moment(session.last_at).replace("today ", "")),
             ),
             h(
-              "span",
-              { class: "meta" },
-              [
+              "span.meta",
+              dotted(
                 session.agent_id ?? "no agent",
                 counted(session.turns, "turn"),
                 session.namespace === "default" ? "" : session.namespace,
-              ]
-                .filter(Boolean)
-                .join(" · "),
+              ),
             ),
           ),
         ),
       ),
       this.cursor
-        ? button(
-            "Older ones",
-            "",
-            () => {
-              this.limit += SESSIONS_SHOWN;
-              void this.readSessions();
-            },
-            { class: "plain" },
-          )
+        ? plainButton("Older ones", () => {
+            this.limit += SESSIONS_SHOWN;
+            void this.readSessions();
+          })
         : null,
     ];
   }
@@ -239,10 +216,7 @@ class Conversations {
     this.turnRows.keep();
   }
 
-  /**
-   * @param {SessionAnswer} answer
-   * @param {Map<string, Tier>} before
-   */
+  /** @param {SessionAnswer} answer @param {Map<string, Tier>} before */
   sections(answer, before) {
     return [
       tierSections(answer, before, this.topics, this.unfolded, () => {
@@ -251,10 +225,9 @@ class Conversations {
       }),
       answer.cursor
         ? h(
-            "p",
-            { class: "meta" },
+            "p.meta",
             `The last ${count(answer.turns.length)} of ${counted(answer.session.turns, "turn")}. `,
-            button("Older ones", "", () => void this.readOlder(answer), { class: "plain" }),
+            plainButton("Older ones", () => void this.readOlder(answer)),
           )
         : null,
     ];
@@ -293,28 +266,19 @@ class Conversations {
 
   /** @param {SessionAnswer} answer */
   drawHead({ session, tiers }) {
-    const flow = (/** @type {number} */ number, /** @type {string} */ words) => [
-      h("b", {}, count(number)),
-      ` ${words}`,
-    ];
+    const flow = (/** @type {number} */ number, /** @type {string} */ words) => [h("b", count(number)), ` ${words}`];
     const isWithoutModel = this.page.status && this.page.status.models.embedding?.state !== "ready";
     fill(
       this.head,
       h(
-        "p",
-        { class: "back" },
+        "p.back",
         h("a", { href: addressOf("conversations", { ns: this.page.route.params.get("ns") }) }, "‹ all conversations"),
       ),
       h(
-        "div",
-        { class: "row" },
-        h("h2", { class: "title", dir: "auto" }, session.session_id),
-        goesOn(session)
-          ? h("span", { class: "badge on" }, "● goes on")
-          : session.ended_at
-            ? h("span", { class: "badge past" }, "ended")
-            : null,
-        h("span", { class: "grow" }),
+        "div.row",
+        h("h2.title", { dir: "auto" }, session.session_id),
+        goesOn(session) ? h("span.badge.on", "● goes on") : session.ended_at ? h("span.badge.past", "ended") : null,
+        h("span.grow"),
         this.page.isReadOnly
           ? null
           : [
@@ -323,32 +287,28 @@ class Conversations {
             ],
       ),
       h(
-        "p",
-        { class: "meta", dir: "auto" },
-        [
+        "p.meta",
+        { dir: "auto" },
+        dotted(
           session.agent_id ?? "no agent",
           `in ${session.namespace}`,
           `begun ${moment(session.started_at)}`,
           session.ended_at ? `ended ${moment(session.ended_at)}` : "",
-        ]
-          .filter(Boolean)
-          .join(" · "),
+        ),
       ),
       h(
-        "p",
-        { class: "row flow" },
-        h("span", {}, flow(tiers.ring, "in the ring")),
+        "p.row.flow",
+        h("span", flow(tiers.ring, "in the ring")),
         "→",
-        h("span", {}, flow(tiers.recent, "recent")),
+        h("span", flow(tiers.recent, "recent")),
         "→",
-        h("span", {}, flow(tiers.registry, "in the registry")),
-        h("span", { class: "grow" }),
-        h("span", {}, flow(tiers.archived, "archived")),
+        h("span", flow(tiers.registry, "in the registry")),
+        h("span.grow"),
+        h("span", flow(tiers.archived, "archived")),
       ),
       isWithoutModel
         ? h(
-            "p",
-            { class: "note-line" },
+            "p.note-line",
             "◐ Without the embedding model turns change tiers by time alone, and none is found by meaning.",
           )
         : null,
@@ -356,10 +316,7 @@ class Conversations {
     );
   }
 
-  /**
-   * @param {string} name
-   * @param {any} data
-   */
+  /** @param {string} name @param {any} data */
   heard(name, data) {
     if (name !== "change" || !this.answer) return;
     const { namespace } = this.answer.session;
@@ -375,34 +332,33 @@ class Conversations {
 
   // Keys
 
-  async file() {
+  /**
+   * @param {"POST /v1/sessions/{id}/consolidate" | "POST /v1/sessions/{id}/end"} operation
+   * @param {(filed: number) => string} said
+   */
+  async change(operation, said) {
     const session = this.answer?.session;
     if (!session) return;
+    const { session_id: part, namespace } = session;
     await this.page.write(async () => {
-      const { filed } = await call(
-        "POST /v1/sessions/{id}/consolidate",
-        { namespace: session.namespace },
-        { part: session.session_id },
-      );
-      return {
-        text: filed
-          ? `${counted(filed, "new pair")} in the registry`
-          : "Nothing to file: what is recent waits for its answer, or there is nothing",
-      };
+      const { filed } = await call(operation, { namespace }, { part });
+      return { text: said(filed) };
     });
   }
 
-  async end() {
-    const session = this.answer?.session;
-    if (!session) return;
-    await this.page.write(async () => {
-      const { filed } = await call(
-        "POST /v1/sessions/{id}/end",
-        { namespace: session.namespace },
-        { part: session.session_id },
-      );
-      return { text: `Ended, ${counted(filed, "new pair")} in the registry; it goes on with its next turn` };
-    });
+  file() {
+    return this.change("POST /v1/sessions/{id}/consolidate", (filed) =>
+      filed
+        ? `${counted(filed, "new pair")} in the registry`
+        : "Nothing to file: what is recent waits for its answer, or there is nothing",
+    );
+  }
+
+  end() {
+    return this.change(
+      "POST /v1/sessions/{id}/end",
+      (filed) => `Ended, ${counted(filed, "new pair")} in the registry; it goes on with its next turn`,
+    );
   }
 
   chat() {

@@ -5,15 +5,13 @@ import { chainPicture, chainTable } from "../chains.js";
 import { withTable } from "../controls.js";
 import { heldBars } from "../fact_times.js";
 import { count, counted } from "../format.js";
-import { button, fill, h } from "../html.js";
+import { button, fill, h, plainButton } from "../html.js";
 import { trustMark, undoOf } from "../memory.js";
 import { commandLine, emptyState, firstSteps, News, readInto, stopReading } from "../part.js";
 import { Sayers } from "../sayers.js";
 import { allowBoth, conflictSides, keepFact } from "./facts/decision.js";
 import { bySubject, factChips, factHead, factRow } from "./facts/table.js";
 
-/** @typedef {import("../app.js").Page} Page */
-/** @typedef {import("../app.js").Route} Route */
 /** @typedef {import("../../api_types").FactView} Fact */
 /** @typedef {import("../../api_types").ConflictView} Conflict */
 
@@ -22,16 +20,10 @@ const STEPS = 2; // of the chains around a subject
 const TYPED_MS = 150;
 
 /** @type {import("../app.js").View} */
-export default {
-  title: "Facts",
-  mount: (place, page) => new Facts(place, page),
-};
+export default { title: "Facts", mount: (place, page) => new Facts(place, page) };
 
 class Facts {
-  /**
-   * @param {HTMLElement} place
-   * @param {Page} page
-   */
+  /** @param {HTMLElement} place @param {import("../app.js").Page} page */
   constructor(place, page) {
     this.page = page;
     /** @type {Fact[]} */
@@ -53,14 +45,13 @@ class Facts {
     this.timer = undefined;
     this.sayers = new Sayers();
     this.sayers.draw = (cell, memory) => fill(cell, trustMark(memory.trust));
-    this.summary = h("span", { class: "meta", role: "status" });
+    this.summary = h("span.meta", { role: "status" });
     this.withClosed = h("input", {
       type: "checkbox",
       on: { change: () => page.set({ closed: this.withClosed.checked ? null : "no" }) },
     });
-    this.field = h("input", {
+    this.field = h("input.chip", {
       type: "search",
-      class: "chip",
       placeholder: "about …",
       "aria-label": "Facts about",
       dir: "auto",
@@ -71,31 +62,29 @@ class Facts {
         },
       },
     });
-    this.chips = h("div", { class: "chips", role: "group", "aria-label": "Filters" });
-    this.body = h("tbody", {});
+    this.chips = h("div.chips", { role: "group", "aria-label": "Filters" });
+    this.body = h("tbody");
     this.table = h(
-      "table",
-      { class: "facts-table", role: "grid", tabindex: 0, "aria-label": "Facts by subject" },
+      "table.facts-table",
+      { role: "grid", tabindex: 0, "aria-label": "Facts by subject" },
       factHead(),
       this.body,
     );
-    this.foot = h("div", {});
-    this.list = h("div", { class: "pane-list" }, this.table, this.foot);
-    this.side = h("aside", { class: "pane", "aria-label": "About the subject" });
+    this.foot = h("div");
+    this.list = h("div.pane-list", this.table, this.foot);
+    this.side = h("aside.pane", { "aria-label": "About the subject" });
     fill(
       place,
       h(
-        "div",
-        { class: "main-pane" },
+        "div.main-pane",
         h(
           "header",
-          {},
-          h("h1", {}, "Facts"),
+          h("h1", "Facts"),
           this.summary,
           this.news.place,
-          h("span", { class: "grow" }),
+          h("span.grow"),
           this.field,
-          h("label", {}, this.withClosed, " with closed ones"),
+          h("label", this.withClosed, " with closed ones"),
         ),
         this.chips,
         this.list,
@@ -130,7 +119,7 @@ class Facts {
     });
   }
 
-  /** @param {Route} route */
+  /** @param {import("../app.js").Route} route */
   show(route) {
     const { params } = route;
     this.withClosed.checked = params.get("closed") !== "no";
@@ -282,10 +271,9 @@ class Facts {
       groups.length ? null : this.empty(),
       this.cursor
         ? h(
-            "p",
-            { class: "meta" },
+            "p.meta",
             `The first ${count(this.facts.length)} of ${count(this.total)}. `,
-            button("More", "", () => void this.read(this.cursor), { class: "plain" }),
+            plainButton("More", () => void this.read(this.cursor)),
             " or say above what they are about.",
           )
         : null,
@@ -317,11 +305,9 @@ class Facts {
     const { params } = this.page.route;
     const filters = ["about", "predicate", "who", "conflicts"].filter((name) => params.get(name));
     if (filters.length && (this.facts.length || params.get("about"))) {
-      return h(
-        "div",
-        { class: "empty" },
-        h("h2", {}, "No fact is left"),
-        h("p", {}, `Left out by: ${filters.join(", ")}.`),
+      return emptyState(
+        "No fact is left",
+        `Left out by: ${filters.join(", ")}.`,
         button("Without the filters", "", () => this.page.set(Object.fromEntries(filters.map((name) => [name, null])))),
       );
     }
@@ -362,25 +348,24 @@ class Facts {
       if (subject !== this.shownSubject) return;
       const own = this.conflictsOf(subject);
       const { picture, left } = chainPicture(subject, graph.chains, this.disputed, choose);
-      const box = h("div", { class: "chains-scroll" }, picture);
+      const box = h("div.chains-scroll", picture);
       const table = withTable(box, () => chainTable(graph.chains, choose));
-      const decision = h("section", { class: "decision" });
+      const decision = h("section.decision");
       fill(
         this.side,
         h(
-          "div",
-          { class: "view-head" },
-          h("h2", { class: "pane-title text", dir: "auto" }, subject),
-          h("span", { class: "meta" }, `${STEPS} steps around`),
-          h("span", { class: "grow" }),
+          "div.view-head",
+          h("h2.pane-title.text", { dir: "auto" }, subject),
+          h("span.meta", `${STEPS} steps around`),
+          h("span.grow"),
           graph.chains.length ? table.toggle : null,
         ),
-        graph.chains.length ? [box, table.place] : h("p", { class: "meta" }, "No open fact connects it with anything."),
+        graph.chains.length ? [box, table.place] : h("p.meta", "No open fact connects it with anything."),
         left || !graph.is_whole
-          ? h("p", { class: "meta" }, "There is more than the picture shows; the table has all that was read.")
+          ? h("p.meta", "There is more than the picture shows; the table has all that was read.")
           : null,
         own.length ? decision : null,
-        history.length ? h("section", {}, h("h3", {}, "When each held"), heldBars(history, this.disputed)) : null,
+        history.length ? h("section", h("h3", "When each held"), heldBars(history, this.disputed)) : null,
       );
       if (own.length) await this.drawConflict(decision, own[0], 0, own.length);
     } catch (error) {
@@ -431,11 +416,7 @@ class Facts {
         next: hasNext ? button(words, "n", () => this.nextConflict(), { class: "plain" }) : null,
         act: this.page.isReadOnly
           ? null
-          : {
-              keep: (fact) => this.keep(fact),
-              allow: () => this.bothHold(),
-              remove: (fact) => this.notAFact(fact),
-            },
+          : { keep: (fact) => this.keep(fact), allow: () => this.bothHold(), remove: (fact) => this.notAFact(fact) },
       }),
     );
   }

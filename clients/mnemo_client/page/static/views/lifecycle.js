@@ -14,7 +14,6 @@ import { ReviewTab } from "./lifecycle/review.js";
 import { AsideTab, TrashTab } from "./lifecycle/trash.js";
 
 /** @typedef {import("../app.js").Page} Page */
-/** @typedef {import("../app.js").Route} Route */
 
 /**
  * A tab of this view: as a view, but that it has its place itself.
@@ -42,16 +41,10 @@ const TABS = {
 const PREVIEW = "preview";
 
 /** @type {import("../app.js").View} */
-export default {
-  title: "Lifecycle",
-  mount: (place, page) => new Lifecycle(place, page),
-};
+export default { title: "Lifecycle", mount: (place, page) => new Lifecycle(place, page) };
 
 class Lifecycle {
-  /**
-   * @param {HTMLElement} place
-   * @param {Page} page
-   */
+  /** @param {HTMLElement} place @param {Page} page */
   constructor(place, page) {
     this.page = page;
     this.name = "";
@@ -59,19 +52,14 @@ class Lifecycle {
     this.tab = null;
     this.namespace = "";
     this.isRunning = false;
-    this.line = h("span", { class: "meta grow" });
-    this.actions = h("span", { class: "row" });
-    this.tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Lifecycle" });
+    this.line = h("span.meta.grow");
+    this.actions = h("span.row");
+    this.tabs = h("div.tabs", { role: "tablist", "aria-label": "Lifecycle" });
     this.panel = h("div", { role: "tabpanel" });
-    fill(
-      place,
-      h("header", { class: "view-head" }, h("h1", {}, "Lifecycle"), this.line, this.actions),
-      this.tabs,
-      this.panel,
-    );
+    fill(place, h("header.view-head", h("h1", "Lifecycle"), this.line, this.actions), this.tabs, this.panel);
   }
 
-  /** @param {Route} route */
+  /** @param {import("../app.js").Route} route */
   show(route) {
     const part = route.parts[0] ?? "layers";
     const name = part in TABS || part === PREVIEW ? part : "layers";
@@ -113,10 +101,7 @@ class Lifecycle {
   leave() {
     this.tab?.leave?.();
   }
-  /**
-   * @param {string} name
-   * @param {any} data
-   */
+  /** @param {string} name @param {any} data */
   heard(name, data) {
     this.tab?.heard?.(name, data);
   }
@@ -147,7 +132,7 @@ class Lifecycle {
             "aria-selected": String(name === this.name),
           },
           title,
-          counts[name] ? h("span", { class: "tab-count" }, ` ${count(counts[name] ?? 0)}`) : null,
+          counts[name] ? h("span.tab-count", ` ${count(counts[name] ?? 0)}`) : null,
         ),
       ),
     );
@@ -161,15 +146,9 @@ class Lifecycle {
       this.page.isReadOnly
         ? null
         : h(
-            "button",
-            {
-              type: "button",
-              class: "run",
-              disabled: this.isRunning,
-              "aria-keyshortcuts": "r",
-              on: { click: () => void this.run() },
-            },
-            this.isRunning ? "Running …" : ["Run now", h("kbd", {}, "r")],
+            "button.run",
+            { disabled: this.isRunning, "aria-keyshortcuts": "r", on: { click: () => void this.run() } },
+            this.isRunning ? "Running …" : ["Run now", h("kbd", "r")],
           ),
     );
   }
@@ -192,7 +171,7 @@ class Lifecycle {
             : at === null && forecast
               ? ["cycles are run on request alone"]
               : seconds > 0
-                ? ["next in ", h("b", {}, duration(seconds)), ", if anything happens until then"]
+                ? ["next in ", h("b", duration(seconds)), ", if anything happens until then"]
                 : ["the next comes after the next change"];
       fill(this.line, last ? `last cycle ${moment(last.started_at)}` : "no cycle yet", " · ", next);
     } catch (error) {
@@ -208,10 +187,7 @@ class Lifecycle {
     this.drawActions();
     await this.page.write(async () => {
       const { cycle, total } = await call("POST /v1/consolidate", { namespace: this.page.namespace });
-      return {
-        text: `The cycle is done: ${cycleWords(cycle)}`,
-        undo: total ? () => undoCycle(cycle.id) : null,
-      };
+      return { text: `The cycle is done: ${cycleWords(cycle)}`, undo: total ? () => undoCycle(cycle.id) : null };
     });
     this.isRunning = false;
     this.drawActions();

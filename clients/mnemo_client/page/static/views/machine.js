@@ -2,8 +2,8 @@
 
 import { ApiError, ask, call } from "../api.js";
 import { lineChart, moreButton } from "../charts.js";
-import { bytes, count, counted, duration } from "../format.js";
-import { button, fill, h } from "../html.js";
+import { bytes, count, counted, dotted, duration } from "../format.js";
+import { button, fill, h, plainButton } from "../html.js";
 import { ifKnown, readInto } from "../part.js";
 import { devicesPanel } from "./machine/devices.js";
 import { EventLog } from "./machine/events.js";
@@ -11,7 +11,6 @@ import { jobsPanel } from "./machine/jobs.js";
 import { modelsPanel, namespacesPanel, settingsPanel, usagePanel } from "./machine/lists.js";
 import { notesPanel } from "./machine/notes.js";
 
-/** @typedef {import("../app.js").Page} Page */
 /** @typedef {import("../../api_types").StatusAnswer} StatusAnswer */
 /** @typedef {{name: string, outcome: "ok" | "warn" | "fail", found: string, fix: string}} Check */
 /** @typedef {import("../../api_types").DailyValuesView} DailyValues */
@@ -22,16 +21,10 @@ const WEEK_MS = 7 * 86_400_000;
 const DISK_PARTS = ["database", "journal", "views"];
 
 /** @type {import("../app.js").View} */
-export default {
-  title: "Machine",
-  mount: (place, page) => new Machine(place, page),
-};
+export default { title: "Machine", mount: (place, page) => new Machine(place, page) };
 
 class Machine {
-  /**
-   * @param {HTMLElement} place
-   * @param {Page} page
-   */
+  /** @param {HTMLElement} place @param {import("../app.js").Page} page */
   constructor(place, page) {
     this.page = page;
     /** @type {Check[] | null} */
@@ -41,9 +34,9 @@ class Machine {
     /** @type {Record<string, boolean>} panels that are shown whole */
     this.isAll = {};
     const panel = (/** @type {string} */ name) => h("section", { class: `panel ${name}` });
-    this.head = h("header", { class: "view-head" }, h("h1", {}, "Machine"));
+    this.head = h("header.view-head", h("h1", "Machine"));
     this.cause = h("div", { role: "status" });
-    this.charts = h("div", { class: "three charts" });
+    this.charts = h("div.three.charts");
     this.notes = panel("notes");
     this.jobs = panel("jobs-panel");
     this.models = panel("models");
@@ -58,9 +51,9 @@ class Machine {
       this.head,
       this.cause,
       this.charts,
-      h("div", { class: "two machine-two" }, this.notes, this.jobs),
-      h("div", { class: "three" }, this.models, this.settings, this.events.place),
-      h("div", { class: "three" }, this.doctor, this.namespaces, this.usage),
+      h("div.two.machine-two", this.notes, this.jobs),
+      h("div.three", this.models, this.settings, this.events.place),
+      h("div.three", this.doctor, this.namespaces, this.usage),
       this.devices,
     );
     this.keys = { s: () => this.events.stop() };
@@ -104,10 +97,7 @@ class Machine {
     clearTimeout(this.jobTimer);
   }
 
-  /**
-   * @param {string} name
-   * @param {any} data
-   */
+  /** @param {string} name @param {any} data */
   heard(name, data) {
     this.events.heard(name, data);
     if (name === "change" || this.jobTimer) return;
@@ -141,65 +131,47 @@ class Machine {
   }
 
   async readJobs() {
-    await readInto(
-      this.page,
-      this.jobs,
+    await this.readPanel(
+      "jobs",
       () => call("GET /v1/jobs", {}),
-      (answer) => this.jobsDrawn(answer),
-      "reading the jobs",
+      (answer, isAll, draw) => jobsPanel(answer, this.status?.views ?? this.page.status?.views ?? {}, isAll, draw),
     );
-  }
-
-  /** @param {import("../../api_types").JobsAnswer} answer @returns {import("../html.js").Children} */
-  jobsDrawn(answer) {
-    return jobsPanel(answer, this.status?.views ?? this.page.status?.views ?? {}, this.isAll.jobs ?? false, (isAll) => {
-      this.isAll.jobs = isAll;
-      fill(this.jobs, this.jobsDrawn(answer));
-    });
   }
 
   async readModels() {
-    await readInto(
-      this.page,
-      this.models,
-      () => call("GET /v1/models", {}),
-      (answer) => {
-        void readInto(
-          this.page,
-          this.usage,
-          () => call("GET /v1/llm/usage", {}),
-          (usage) => usagePanel(usage, answer.llm),
-        );
-        return this.modelsDrawn(answer);
-      },
-      "reading the models",
-    );
-  }
-
-  /** @param {import("../../api_types").ModelsAnswer} answer @returns {import("../html.js").Children} */
-  modelsDrawn(answer) {
-    return modelsPanel(this.page, answer, this.isAll.models ?? false, (isAll) => {
-      this.isAll.models = isAll;
-      fill(this.models, this.modelsDrawn(answer));
-    });
+    const read = async () => {
+      const answer = await call("GET /v1/models", {});
+      void readInto(
+        this.page,
+        this.usage,
+        () => call("GET /v1/llm/usage", {}),
+        (usage) => usagePanel(usage, answer.llm),
+      );
+      return answer;
+    };
+    await this.readPanel("models", read, (answer, isAll, draw) => modelsPanel(this.page, answer, isAll, draw));
   }
 
   async readSettings() {
-    await readInto(
-      this.page,
-      this.settings,
-      () => call("GET /v1/config", {}),
-      (answer) => this.settingsDrawn(answer),
-      "reading the settings",
-    );
+    await this.readPanel("settings", () => call("GET /v1/config", {}), settingsPanel);
   }
 
-  /** @param {import("../../api_types").ConfigAnswer} answer @returns {import("../html.js").Children} */
-  settingsDrawn(answer) {
-    return settingsPanel(answer, this.isAll.settings ?? false, (isAll) => {
-      this.isAll.settings = isAll;
-      fill(this.settings, this.settingsDrawn(answer));
-    });
+  /**
+   * Fill a panel with what is read for it; the panel draws itself again when all of it, or less, is asked for.
+   * @template T
+   * @param {"jobs" | "models" | "settings"} name
+   * @param {() => Promise<T>} read
+   * @param {(answer: T, isAll: boolean, draw: (isAll: boolean) => void) => import("../html.js").Children} panel
+   */
+  async readPanel(name, read, panel) {
+    const drawn = (/** @type {T} */ answer) => {
+      const draw = (/** @type {boolean} */ isAll) => {
+        this.isAll[name] = isAll;
+        fill(this[name], drawn(answer));
+      };
+      return panel(answer, this.isAll[name] ?? false, draw);
+    };
+    await readInto(this.page, this[name], read, drawn, `reading the ${name}`);
   }
 
   // The first line
@@ -210,10 +182,9 @@ class Machine {
     const isByWords = status.state === "degraded" && !this.page.isDegraded;
     const badge =
       status.state === "ready"
-        ? h("span", { class: "badge ok" }, "✓ ready")
+        ? h("span.badge.ok", "✓ ready")
         : h(
-            "span",
-            { class: "badge warn" },
+            "span.badge.warn",
             isByWords ? "◐ by words only" : status.state === "degraded" ? "⚠ degraded" : "◐ warming up",
           );
     const bad = this.checks?.filter((check) => check.outcome !== "ok").length ?? 0;
@@ -239,20 +210,17 @@ class Machine {
       : "";
     fill(
       this.head,
-      h("h1", {}, "Machine"),
+      h("h1", "Machine"),
       badge,
-      h("span", { class: "grow" }, doctor),
+      h("span.grow", doctor),
       h(
-        "span",
-        { class: "meta" },
-        [
+        "span.meta",
+        dotted(
           `mnemod ${status.version}`,
           `up ${duration(status.uptime_seconds)}`,
           bytes(status.memory_private_bytes),
           network,
-        ]
-          .filter(Boolean)
-          .join(" · "),
+        ),
       ),
     );
     fill(this.cause, status.state === "degraded" ? causeBox(status, isByWords) : null, failingThreads(status));
@@ -270,10 +238,7 @@ class Machine {
     );
   }
 
-  /**
-   * @param {DailyValues[]} days
-   * @param {StatusAnswer} status
-   */
+  /** @param {DailyValues[]} days @param {StatusAnswer} status */
   drawCharts(days, status) {
     const at = days.map((each) => each.at);
     const disk = (/** @type {Record<string, number>} */ parts) =>
@@ -356,10 +321,9 @@ class Machine {
     fill(
       this.doctor,
       h(
-        "header",
-        { class: "row" },
-        h("h2", {}, "To look at"),
-        h("span", { class: "meta grow" }, "from doctor"),
+        "header.row",
+        h("h2", "To look at"),
+        h("span.meta.grow", "from doctor"),
         checks.length
           ? moreButton(
               `All ${count(checks.length)} checks`,
@@ -372,44 +336,34 @@ class Machine {
           : null,
       ),
       this.isChecking
-        ? h("p", { class: "meta", role: "status" }, "doctor is looking …")
+        ? h("p.meta", { role: "status" }, "doctor is looking …")
         : this.failure
-          ? h("p", { class: "warn" }, `⚠ ${this.failure}`)
+          ? h("p.warn", `⚠ ${this.failure}`)
           : checks.length && !bad.length
-            ? h("p", {}, h("span", { class: "ok" }, "✓ "), `All ${count(checks.length)} are fine.`)
+            ? h("p", h("span.ok", "✓ "), `All ${count(checks.length)} are fine.`)
             : null,
       h(
-        "ul",
-        { class: "plain-list findings" },
+        "ul.plain-list.findings",
         shown.map((check) =>
           h(
             "li",
-            {},
             h(
               "span",
               { class: check.outcome === "ok" ? "badge" : "badge warn" },
               check.outcome === "ok" ? `✓ ${check.name}` : `⚠ ${check.name}`,
             ),
-            h(
-              "div",
-              { class: "grow" },
-              h("p", { class: "text", dir: "auto" }, check.found),
-              check.fix ? h("code", { class: "text" }, check.fix) : null,
-            ),
+            h("div.grow", h("p.text", { dir: "auto" }, check.found), check.fix ? h("code.text", check.fix) : null),
           ),
         ),
       ),
       h(
-        "p",
-        { class: "row" },
-        this.isChecking ? null : button("Look again", "", () => void this.check(false), { class: "plain" }),
+        "p.row",
+        this.isChecking ? null : plainButton("Look again", () => void this.check(false)),
         this.page.isReadOnly || this.isChecking
           ? null
-          : button(
+          : plainButton(
               this.isAllChecked ? "All again" : "Also integrity and a round trip",
-              "",
               () => void this.check(true),
-              { class: "plain" },
             ),
       ),
     );
@@ -438,17 +392,15 @@ function causeBox(status, isByWords) {
     ? "Everything that is stored can be read, written and found by its words; what means the same in other words is not found."
     : "Everything that is stored can be read. What is written meanwhile is kept in the journal, and taken over when the cause is gone.";
   return h(
-    "div",
-    { class: "box cause" },
-    h("h2", { class: "warn" }, `${isByWords ? "◐" : "⚠"} ${status.reasons.join("; ")}`),
-    h("p", {}, works),
+    "div.box.cause",
+    h("h2.warn", `${isByWords ? "◐" : "⚠"} ${status.reasons.join("; ")}`),
+    h("p", works),
     h(
       "p",
-      {},
       "See what is wrong and how to mend it: ",
-      h("code", {}, "mnemo doctor"),
+      h("code", "mnemo doctor"),
       ", then ",
-      h("code", {}, "mnemo doctor --fix"),
+      h("code", "mnemo doctor --fix"),
       ".",
     ),
   );
@@ -458,5 +410,5 @@ function causeBox(status, isByWords) {
 function failingThreads({ threads }) {
   const failing = Object.entries(threads).filter(([, thread]) => thread.failing);
   const words = failing.map(([name, thread]) => `${name} (${thread.last_failure ?? "no reason given"})`);
-  return words.length ? h("p", { class: "note-line warn" }, `⚠ Fails again and again: ${words.join("; ")}`) : null;
+  return words.length ? h("p.note-line.warn", `⚠ Fails again and again: ${words.join("; ")}`) : null;
 }

@@ -2,8 +2,8 @@
 
 import { ApiError, call } from "../api.js";
 import { segments } from "../controls.js";
-import { count, counted, day, memories as memoriesText } from "../format.js";
-import { button, fill, h, memoryText } from "../html.js";
+import { count, counted, cut, day, memories as memoriesText } from "../format.js";
+import { button, fill, h, memoryText, plainButton } from "../html.js";
 import { MapCanvas } from "../map_canvas.js";
 import { colouring, rootsOf, tokensOf } from "../map_colours.js";
 import { readMap } from "../map_data.js";
@@ -14,8 +14,6 @@ import { Sayers } from "../sayers.js";
 import { LassoPane } from "./map/lasso.js";
 import { legend, LIT, topicTable } from "./map/legend.js";
 
-/** @typedef {import("../app.js").Page} Page */
-/** @typedef {import("../app.js").Route} Route */
 /** @typedef {import("../map_colours.js").By} By */
 /** @typedef {import("../map_data.js").MapData} MapData */
 
@@ -33,18 +31,13 @@ const HOVER_MS = 90;
 const ADDRESS_MS = 400;
 const NAMES_LEAST = 4; // points that a name stands for
 const LARGE_SHARE = 0.006; // of all points, from which a topic has a large name
+const NAME_CHARACTERS = 28;
 
 /** @type {import("../app.js").View} */
-export default {
-  title: "Map",
-  mount: (place, page) => new MemoryMap(place, page),
-};
+export default { title: "Map", mount: (place, page) => new MemoryMap(place, page) };
 
 class MemoryMap {
-  /**
-   * @param {HTMLElement} place
-   * @param {Page} page
-   */
+  /** @param {HTMLElement} place @param {import("../app.js").Page} page */
   constructor(place, page) {
     this.page = page;
     /** @type {MapData | null} */
@@ -119,65 +112,45 @@ class MemoryMap {
         },
       },
     });
-    const tableButton = button(
-      "as a table",
-      "",
-      () => {
-        this.isTable = !this.isTable;
-        this.drawTable();
-      },
-      { class: "plain" },
-    );
+    const tableButton = plainButton("as a table", () => {
+      this.isTable = !this.isTable;
+      this.drawTable();
+    });
     const lassoButton = button("Lasso", "l", () => this.toggleLasso(), {
       class: "lasso-button",
       "aria-pressed": "false",
     });
     const head = h(
-      "header",
-      { class: "map-head" },
-      h("h1", {}, "Map"),
+      "header.map-head",
+      h("h1", "Map"),
       choice.place,
-      h("span", { class: "grow" }),
+      h("span.grow"),
       field,
       lassoButton,
       h(
-        "div",
-        { class: "segments", role: "group", "aria-label": "Zoom" },
-        h("button", { type: "button", "aria-label": "Smaller", on: { click: () => this.zoom(1 / ZOOM_STEP) } }, "−"),
-        h("button", { type: "button", "aria-label": "Larger", on: { click: () => this.zoom(ZOOM_STEP) } }, "+"),
-        h("button", { type: "button", on: { click: () => this.showAll() } }, "all"),
+        "div.segments",
+        { role: "group", "aria-label": "Zoom" },
+        h("button", { "aria-label": "Smaller", on: { click: () => this.zoom(1 / ZOOM_STEP) } }, "−"),
+        h("button", { "aria-label": "Larger", on: { click: () => this.zoom(ZOOM_STEP) } }, "+"),
+        h("button", { on: { click: () => this.showAll() } }, "all"),
       ),
     );
-    const said = h("div", { role: "gridcell", class: "hidden", "aria-live": "polite" });
+    const said = h("div.hidden", { role: "gridcell", "aria-live": "polite" });
     const reticle = h(
-      "div",
-      { class: "map-reticle", role: "grid", tabindex: 0, "aria-label": "Map of the memories" },
+      "div.map-reticle",
+      { role: "grid", tabindex: 0, "aria-label": "Map of the memories" },
       h("div", { role: "row" }, said),
     );
     this.canvas.place.append(reticle);
-    const tip = h("div", { class: "map-tip box", hidden: true });
-    const note = h("div", { class: "map-note" });
-    const foot = h("div", { class: "map-foot meta" });
-    const table = h("div", { class: "map-table", hidden: true });
-    const stage = h("div", { class: "map-stage" }, this.canvas.place, table, head, note, foot, tip);
-    const legend = h("section", {});
+    const tip = h("div.map-tip.box", { hidden: true });
+    const note = h("div.map-note");
+    const foot = h("div.map-foot.meta");
+    const table = h("div.map-table", { hidden: true });
+    const stage = h("div.map-stage", this.canvas.place, table, head, note, foot, tip);
+    const legend = h("section");
     const side = { class: "pane map-side", "aria-label": "What is on the map" };
     fill(place, stage, h("aside", side, this.lasso.place, legend));
-    return {
-      choice,
-      field,
-      tableButton,
-      lassoButton,
-      head,
-      said,
-      reticle,
-      tip,
-      note,
-      foot,
-      table,
-      stage,
-      legend,
-    };
+    return { choice, field, tableButton, lassoButton, head, said, reticle, tip, note, foot, table, stage, legend };
   }
 
   /** @param {number} factor */
@@ -192,7 +165,7 @@ class MemoryMap {
     this.canvas.ask();
   }
 
-  /** @param {Route} route */
+  /** @param {import("../app.js").Route} route */
   show(route) {
     const { params } = route;
     this.by = WAYS.find(([way]) => way === params.get("by"))?.[0] ?? "topic";
@@ -345,9 +318,7 @@ class MemoryMap {
     const words = "The map was drawn again: points have other places. ";
     fill(
       this.parts.note,
-      this.newer
-        ? h("p", { class: "note-line", role: "status" }, words, button("Use the new one", "", use, { class: "plain" }))
-        : this.news.place,
+      this.newer ? h("p.note-line", { role: "status" }, words, plainButton("Use the new one", use)) : this.news.place,
     );
   }
 
@@ -357,7 +328,7 @@ class MemoryMap {
    */
   drawMissing(why) {
     this.parts.stage.querySelector(".map-missing")?.remove();
-    if (why) this.parts.stage.append(h("div", { class: "map-missing" }, why));
+    if (why) this.parts.stage.append(h("div.map-missing", why));
   }
 
   /** Why a map that was read has no point. */
@@ -448,7 +419,7 @@ class MemoryMap {
       path.forEach((each, level) => {
         const group = groups.get(each.id);
         if (group) group.points.push(at);
-        else groups.set(each.id, { name: cut(each.name), level: Math.min(2, level), points: [at] });
+        else groups.set(each.id, { name: cut(each.name, NAME_CHARACTERS), level: Math.min(2, level), points: [at] });
       });
     });
     const many = this.points.count * LARGE_SHARE;
@@ -482,10 +453,7 @@ class MemoryMap {
     this.page.set({ id: this.data?.ids[at] });
   }
 
-  /**
-   * @param {number} dx
-   * @param {number} dy
-   */
+  /** @param {number} dx @param {number} dy */
   moveReticle(dx, dy) {
     if (this.lasso.hasFocus) {
       if (dy) this.lasso.members.step(dy);
@@ -508,11 +476,7 @@ class MemoryMap {
     void this.showTip(next, x, y);
   }
 
-  /**
-   * @param {number} at
-   * @param {number} x
-   * @param {number} y
-   */
+  /** @param {number} at @param {number} x @param {number} y */
   hover(at, x, y) {
     clearTimeout(this.timers.hover);
     if (at < 0) {
@@ -537,14 +501,10 @@ class MemoryMap {
     });
     if (!memory || (at !== this.canvas.hovered && at !== this.canvas.reticle)) return;
     const text = memory.tags.includes("sensitive")
-      ? h("span", { class: "meta" }, "sensitive: open it to see the text")
+      ? h("span.meta", "sensitive: open it to see the text")
       : memoryText(memory.content);
     const kept = memory.state === "archived" ? "archive" : memory.layer;
-    fill(
-      this.parts.tip,
-      text,
-      h("p", { class: "meta" }, trustMark(memory.trust), ` · ${day(memory.event_at)} · ${kept}`),
-    );
+    fill(this.parts.tip, text, h("p.meta", trustMark(memory.trust), ` · ${day(memory.event_at)} · ${kept}`));
     fill(
       this.parts.said,
       memory.tags.includes("sensitive") ? "a sensitive memory" : memory.content.slice(0, 300),
@@ -574,15 +534,19 @@ class MemoryMap {
   // The lasso
 
   toggleLasso() {
-    this.canvas.isLassoing = !this.canvas.isLassoing;
-    this.parts.lassoButton.setAttribute("aria-pressed", String(this.canvas.isLassoing));
-    this.canvas.place.classList.toggle("lassoing", this.canvas.isLassoing);
+    this.markLassoing(!this.canvas.isLassoing);
+  }
+
+  /** @param {boolean} isLassoing */
+  markLassoing(isLassoing) {
+    this.canvas.isLassoing = isLassoing;
+    this.parts.lassoButton.setAttribute("aria-pressed", String(isLassoing));
+    this.canvas.place.classList.toggle("lassoing", isLassoing);
   }
 
   /** @param {[number, number][]} line */
   lassoed(line) {
-    this.parts.lassoButton.setAttribute("aria-pressed", "false");
-    this.canvas.place.classList.remove("lassoing");
+    this.markLassoing(false);
     this.chosen = this.points.inside(line).filter((at) => this.points.data[4 * at + 3] !== 0);
     if (!this.chosen.length) {
       this.clearLasso();
@@ -593,9 +557,7 @@ class MemoryMap {
   }
 
   clearLasso() {
-    this.canvas.isLassoing = false;
-    this.canvas.place.classList.remove("lassoing");
-    this.parts.lassoButton.setAttribute("aria-pressed", "false");
+    this.markLassoing(false);
     this.canvas.line = [];
     this.chosen = [];
     this.paint();
@@ -620,9 +582,3 @@ class MemoryMap {
     if (this.isTable) fill(this.parts.table, topicTable(colouring(this.data.known, "topic", this.roots), this.points));
   }
 }
-
-/** @param {string} name */
-const cut = (name) => {
-  const all = Array.from(name);
-  return all.length > 28 ? `${all.slice(0, 27).join("")}…` : name;
-};

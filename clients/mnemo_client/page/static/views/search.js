@@ -4,14 +4,12 @@ import { ApiError, call } from "../api.js";
 import { asOfSlider } from "../as_of.js";
 import { Chips } from "../chips.js";
 import { count, counted, day, duration, memories as memoriesText } from "../format.js";
-import { button, fill, h, memoryText } from "../html.js";
-import { excerpt, memoryList, memoryRow, metaLine } from "../memory.js";
+import { button, fill, h, memoryText, plainButton } from "../html.js";
+import { excerpt, memoryList, memoryRow, metaLine, plainRow } from "../memory.js";
 import { difference } from "../diff.js";
 import { emptyState, commandLine, failure, firstSteps, News } from "../part.js";
 import { bars, funnel, GROUPS, groupsOf, scoreWords, sentence, whyBars } from "./search/why.js";
 
-/** @typedef {import("../app.js").Page} Page */
-/** @typedef {import("../app.js").Route} Route */
 /** @typedef {import("../../api_types").RecallAnswer} RecallAnswer */
 /** @typedef {import("../../api_types").RecallRequest} RecallRequest */
 /** @typedef {import("../../api_types").RecalledMemory} Hit */
@@ -25,16 +23,10 @@ const SLOW_MS = 300;
 const HITS_ALWAYS = 3; // are shown however little they have to do with the question
 const FAINT = 0.05; // hits with less are shown when they are asked for
 /** @type {import("../app.js").View} */
-export default {
-  title: "Search",
-  mount: (place, page) => new Search(place, page),
-};
+export default { title: "Search", mount: (place, page) => new Search(place, page) };
 
 class Search {
-  /**
-   * @param {HTMLElement} place
-   * @param {Page} page
-   */
+  /** @param {HTMLElement} place @param {import("../app.js").Page} page */
   constructor(place, page) {
     this.page = page;
     /** @type {RecallAnswer | null} */
@@ -60,25 +52,23 @@ class Search {
       dir: "auto",
       on: { input: () => this.typed(), keydown: (/** @type {KeyboardEvent} */ event) => this.pressed(event) },
     });
-    this.took = h("span", { class: "meta", role: "status" });
+    this.took = h("span.meta", { role: "status" });
     this.chips = new Chips(page);
     this.slider = asOfSlider(page);
-    this.banner = h("div", {});
-    this.sentences = h("div", { class: "answer", "aria-live": "polite" });
-    this.summary = h("div", { class: "list-head" });
+    this.banner = h("div");
+    this.sentences = h("div.answer", { "aria-live": "polite" });
+    this.summary = h("div.list-head");
     this.hits = memoryList(page, "Hits", () => this.drawWhy());
-    this.rest = h("div", { class: "meta" });
-    this.side = h("aside", { class: "side", "aria-label": "Why it is here" });
+    this.rest = h("div.meta");
+    this.side = h("aside.side", { "aria-label": "Why it is here" });
     fill(
       place,
       h(
-        "div",
-        { class: "main-column" },
-        h("h1", { class: "hidden" }, "Search"),
+        "div.main-column",
+        h("h1.hidden", "Search"),
         h(
-          "form",
+          "form.search-field",
           {
-            class: "search-field",
             role: "search",
             on: {
               submit: (/** @type {Event} */ event) => {
@@ -112,7 +102,7 @@ class Search {
     if (innerWidth >= 900 && !page.route.params.get("id")) this.field.focus();
   }
 
-  /** @param {Route} route */
+  /** @param {import("../app.js").Route} route */
   show(route) {
     const query = route.params.get("q") ?? "";
     if (query !== this.typedQuery) this.field.value = this.typedQuery = query;
@@ -284,13 +274,10 @@ class Search {
     }
   }
 
-  /**
-   * @param {import("../../api_types").AskAnswer} answer
-   * @param {number} seconds
-   */
+  /** @param {import("../../api_types").AskAnswer} answer @param {number} seconds */
   drawAnswer(answer, seconds) {
     if (answer.abstained) {
-      fill(this.sentences, h("p", { class: "meta" }, "The memories do not hold the answer."));
+      fill(this.sentences, h("p.meta", "The memories do not hold the answer."));
       return;
     }
     const numbers = new Map(
@@ -298,10 +285,8 @@ class Search {
     );
     const cite = (/** @type {string} */ id) =>
       h(
-        "button",
+        "button.cite",
         {
-          type: "button",
-          class: "cite",
           "aria-label": `its memory, ${numbers.get(id) ?? "not in the list"}`,
           on: {
             click: () => this.page.set({ id }),
@@ -314,17 +299,12 @@ class Search {
     const how = answer.method === "llm" ? "written by the language model" : "quoted, no language model";
     fill(
       this.sentences,
+      h("p.sentences", answer.sentences.map((each) => [memoryText(each.text), each.ids.map(cite), " "]).flat()),
       h(
-        "p",
-        { class: "sentences" },
-        answer.sentences.map((each) => [memoryText(each.text), each.ids.map(cite), " "]).flat(),
-      ),
-      h(
-        "p",
-        { class: "meta" },
+        "p.meta",
         `Answer in ${counted(answer.sentences.length, "sentence")}, each with its memory · ${how} · ${duration(seconds)}`,
         answer.time?.text ? ` · ${answer.time.text}` : "",
-        answer.sensitive ? ` · ${memoriesText(answer.sensitive)} marked sensitive match better` : "",
+        answer.sensitive ? ` · ${memoriesText(answer.sensitive)} marked sensitive match as well` : "",
       ),
     );
   }
@@ -335,10 +315,10 @@ class Search {
       this.banner,
       asOf
         ? h(
-            "p",
-            { class: "past-line", role: "status" },
+            "p.past-line",
+            { role: "status" },
             `◷ As it was on ${day(Date.parse(asOf))}. Nothing can be edited here. `,
-            button("Back to now", "", () => this.page.set({ as_of: null }), { class: "plain" }),
+            plainButton("Back to now", () => this.page.set({ as_of: null })),
           )
         : null,
     );
@@ -356,12 +336,12 @@ class Search {
       if (!memories.length) return this.drawEmptyStore();
       fill(
         this.summary,
-        h("span", { class: "meta" }, `The last of ${memoriesText(total)}, by the time when they happened`),
+        h("span.meta", `The last of ${memoriesText(total)}, by the time when they happened`),
         this.news.place,
       );
       fill(
         this.hits.list,
-        memories.map((memory) => memoryRow(memory, {}, h("div", { class: "body" }, excerpt(memory), metaLine(memory)))),
+        memories.map((memory) => plainRow(memory)),
       );
       this.hits.keep();
     } catch (error) {
@@ -391,21 +371,20 @@ class Search {
     fill(
       this.summary,
       h(
-        "span",
-        { class: "grow" },
+        "span.grow",
         counted(hits, "hit"),
         was ? ` and ${counted(was, "older value")}` : "",
-        answer.total > answer.memories.length ? h("span", { class: "meta" }, ` of ${count(answer.total)} found`) : "",
-        answer.abstained ? h("span", { class: "meta" }, " · none is close enough to be an answer") : "",
-        answer.time?.text ? h("span", { class: "meta" }, ` · ${answer.time.text}`) : "",
+        answer.total > answer.memories.length ? h("span.meta", ` of ${count(answer.total)} found`) : "",
+        answer.abstained ? h("span.meta", " · none is close enough to be an answer") : "",
+        answer.time?.text ? h("span.meta", ` · ${answer.time.text}`) : "",
         this.news.place,
       ),
       h(
-        "span",
-        { class: "bar-heads", "aria-hidden": "true" },
-        GROUPS.map((name) => h("span", {}, name)),
+        "span.bar-heads",
+        { "aria-hidden": "true" },
+        GROUPS.map((name) => h("span", name)),
       ),
-      h("span", { class: "score" }, "score"),
+      h("span.score", "score"),
     );
   }
 
@@ -437,21 +416,20 @@ class Search {
       return memoryRow(
         hit,
         { class: hit.was ? "was" : "" },
-        h("span", { class: "rank" }, hit.was ? "was" : String(rank)),
+        h("span.rank", hit.was ? "was" : String(rank)),
         h(
-          "div",
-          { class: "body" },
+          "div.body",
           excerpt(hit),
           metaLine(hit, { date }),
-          hit.others ? h("span", { class: "meta" }, `and ${counted(hit.others, "passage")} of the same note`) : null,
+          hit.others ? h("span.meta", `and ${counted(hit.others, "passage")} of the same note`) : null,
         ),
-        h("span", { class: "bars" }),
-        h("span", { class: "score" }, hit.was ? "" : hit.score.toFixed(2)),
+        h("span.bars"),
+        h("span.score", hit.was ? "" : hit.score.toFixed(2)),
       );
     });
     fill(this.hits.list, rows);
     const more = () => this.page.set({ all: "1" });
-    fill(this.rest, left ? button(`${count(left)} more, hardly related`, "", more, { class: "plain" }) : null);
+    fill(this.rest, left ? plainButton(`${count(left)} more, hardly related`, more) : null);
     this.hits.keep(this.drawnFor !== this.askedFor);
     this.drawnFor = this.askedFor;
     if (isCompared) void this.compareWithNow(answer);
@@ -480,8 +458,8 @@ class Search {
         if (!row) continue;
         row.append(
           now.content === hit.content
-            ? h("p", { class: "meta" }, now.state === "active" ? "the same now" : `now ${now.state}`)
-            : h("p", {}, difference(hit.content, now.content)),
+            ? h("p.meta", now.state === "active" ? "the same now" : `now ${now.state}`)
+            : h("p", difference(hit.content, now.content)),
         );
       } catch (error) {
         if (!(error instanceof ApiError) || error.status !== 404) return this.page.fail(error);
@@ -495,16 +473,13 @@ class Search {
       .filter((each) => each.count)
       .sort((one, other) => other.count - one.count)
       .slice(0, 4);
-    return h(
-      "div",
-      { class: "empty" },
-      h("h2", {}, "Nothing was found"),
-      h("p", {}, `None of ${memoriesText(answer.trace?.in_question ?? 0)} in question holds words or the sense of it.`),
+    return emptyState(
+      "Nothing was found",
+      `None of ${memoriesText(answer.trace?.in_question ?? 0)} in question holds words or the sense of it.`,
       left.length
         ? h(
             "ul",
-            {},
-            left.map((each) => h("li", {}, `left out by ${each.reason}: ${count(each.count)} (wanted: ${each.wants})`)),
+            left.map((each) => h("li", `left out by ${each.reason}: ${count(each.count)} (wanted: ${each.wants})`)),
           )
         : null,
       this.chips.isEmpty ? null : button("Without the filters", "", () => this.chips.clear()),
@@ -517,7 +492,7 @@ class Search {
     const reasons = id ? this.why(id) : [];
     if (!this.answer?.trace) return; // they are being read, and the old ones stay until then
     if (!reasons.length) return fill(this.side);
-    const funnelPart = h("section", {}, h("h3", {}, "How the list came to be"), funnel(this.answer));
+    const funnelPart = h("section", h("h3", "How the list came to be"), funnel(this.answer));
     fill(this.side, ...reasons, funnelPart, this.otherMemory());
   }
 
@@ -540,17 +515,15 @@ class Search {
     const nearness =
       mine.similarity === null ? "not known: no vector yet" : `close in meaning (${mine.similarity.toFixed(2)})`;
     return [
-      h("h2", {}, above ? `Hit ${index + 1}, against hit ${index}` : `Hit ${index + 1}`),
-      h("p", {}, scoreWords(answer.ranker, hit.score), mine.why.length ? h("b", {}, ` ${sentence(mine.why)}`) : null),
+      h("h2", above ? `Hit ${index + 1}, against hit ${index}` : `Hit ${index + 1}`),
+      h("p", scoreWords(answer.ranker, hit.score), mine.why.length ? h("b", ` ${sentence(mine.why)}`) : null),
       whyBars(mine, other, index, hit.score, above?.score),
       h(
         "section",
-        {},
-        h("h3", {}, "What it has of the question"),
+        h("h3", "What it has of the question"),
         h(
           "p",
-          {},
-          h("b", {}, mine.holds.join(", ") || "none of its words"),
+          h("b", mine.holds.join(", ") || "none of its words"),
           lacks.length ? ` · lacks ${lacks.join(", ")}` : "",
           ` · ${nearness}`,
         ),
@@ -572,20 +545,20 @@ class Search {
         let id = field.value.trim();
         if (!/^[0-9a-f-]{4,36}$/i.test(id)) {
           const { memories } = await call("GET /v1/search", { q: id, limit: 1, namespace: this.page.namespace });
-          if (!memories[0]) return fill(place, h("p", {}, "No memory has these words."));
+          if (!memories[0]) return fill(place, h("p", "No memory has these words."));
           id = memories[0].id;
         }
         const answer = await call("POST /v1/why", { ...this.request(), id });
         fill(
           place,
-          h("p", {}, answer.sentence),
-          button("Open it", "", () => this.page.set({ id: answer.id }), { class: "plain" }),
+          h("p", answer.sentence),
+          plainButton("Open it", () => this.page.set({ id: answer.id })),
         );
       } catch (error) {
-        if (error instanceof ApiError) fill(place, h("p", {}, error.message));
+        if (error instanceof ApiError) fill(place, h("p", error.message));
         else throw error;
       }
     };
-    return h("section", {}, h("h3", {}, "Why is another not here?"), h("form", { on: { submit: ask } }, field), place);
+    return h("section", h("h3", "Why is another not here?"), h("form", { on: { submit: ask } }, field), place);
   }
 }

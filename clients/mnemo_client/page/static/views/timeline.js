@@ -1,7 +1,7 @@
 // What happened when: a year as a calendar of days, then the day in order of time.
 
 import { ApiError, call } from "../api.js";
-import { barRows, segments, withTable } from "../controls.js";
+import { barRows, segments, table, withTable } from "../controls.js";
 import { groupRow, grouped, hoursPicture, inTime, itemRow, sourcesOf } from "../day_rows.js";
 import {
   count,
@@ -13,12 +13,10 @@ import {
   month,
   startOfDay,
 } from "../format.js";
-import { button, fill, h, memoryText } from "../html.js";
+import { button, fill, h, memoryText, plainButton } from "../html.js";
 import { memoryList } from "../memory.js";
 import { emptyState, firstSteps, ifKnown, News, readInto, stopReading } from "../part.js";
 
-/** @typedef {import("../app.js").Page} Page */
-/** @typedef {import("../app.js").Route} Route */
 /** @typedef {import("../../api_types").TimelineAnswer} TimelineAnswer */
 /** @typedef {"event" | "stored" | "changed"} By */
 /** @typedef {import("../day_rows.js").Item} Item */
@@ -46,16 +44,10 @@ const DAY_AND_MONTH = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: 
 const EMPTY_WORDS = { event: "happened", stored: "was stored", changed: "was changed" };
 
 /** @type {import("../app.js").View} */
-export default {
-  title: "Timeline",
-  mount: (place, page) => new Timeline(place, page),
-};
+export default { title: "Timeline", mount: (place, page) => new Timeline(place, page) };
 
 class Timeline {
-  /**
-   * @param {HTMLElement} place
-   * @param {Page} page
-   */
+  /** @param {HTMLElement} place @param {import("../app.js").Page} page */
   constructor(place, page) {
     this.page = page;
     this.year = 0;
@@ -71,7 +63,7 @@ class Timeline {
     this.news = new News(() => this.refresh());
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
-    this.yearPlace = h("span", { class: "year" });
+    this.yearPlace = h("span.year");
     this.choice = segments(
       "By which time",
       [
@@ -81,18 +73,18 @@ class Timeline {
       ],
       (value) => page.set({ by: value === "event" ? null : value, id: null }),
     );
-    this.calendar = h("div", { class: "calendar", role: "grid" });
-    this.scroller = h("div", { class: "calendar-scroll" }, this.calendar);
+    this.calendar = h("div.calendar", { role: "grid" });
+    this.scroller = h("div.calendar-scroll", this.calendar);
     this.table = withTable(this.scroller, () => this.drawTable());
-    this.foot = h("div", { class: "calendar-foot" });
-    this.head = h("div", { class: "view-head day-head" });
+    this.foot = h("div.calendar-foot");
+    this.head = h("div.view-head.day-head");
     this.hits = memoryList(page, "Memories of the day");
-    this.side = h("aside", { class: "day-side", "aria-label": "About this day" });
-    this.body = h("div", { class: "split day" }, h("div", {}, this.head, this.hits.list), this.side);
-    this.rest = h("div", {});
+    this.side = h("aside.day-side", { "aria-label": "About this day" });
+    this.body = h("div.split.day", h("div", this.head, this.hits.list), this.side);
+    this.rest = h("div");
     fill(
       place,
-      h("header", {}, h("h1", {}, "Timeline"), this.yearPlace, h("span", { class: "grow" }), this.choice.place),
+      h("header", h("h1", "Timeline"), this.yearPlace, h("span.grow"), this.choice.place),
       this.scroller,
       this.table.place,
       this.foot,
@@ -121,7 +113,7 @@ class Timeline {
     };
   }
 
-  /** @param {Route} route */
+  /** @param {import("../app.js").Route} route */
   show(route) {
     const asked = route.params.get("day");
     this.day = dayOf(asked ?? "") || startOfDay(Date.now());
@@ -180,10 +172,7 @@ class Timeline {
 
   // Moving
 
-  /**
-   * @param {number} day
-   * @param {boolean} [hasFocus]
-   */
+  /** @param {number} day @param {boolean} [hasFocus] */
   choose(day, hasFocus = false) {
     this.page.set({ day: day === startOfDay(Date.now()) ? null : isoDay(day), id: null });
     if (hasFocus) this.focusDay();
@@ -285,7 +274,7 @@ class Timeline {
         "aria-label": "The year before",
         disabled: this.year <= first,
       }),
-      h("b", {}, String(this.year)),
+      h("b", String(this.year)),
       button("›", "", to(this.year + 1), {
         class: "plain",
         "aria-label": "The year after",
@@ -303,8 +292,8 @@ class Timeline {
     /** @type {HTMLElement[][]} */
     const rows = WEEKDAYS.map((name, index) => [
       h(
-        "span",
-        { role: "rowheader", class: "weekday", style: { "grid-row": index + 2 } },
+        "span.weekday",
+        { role: "rowheader", style: { "grid-row": index + 2 } },
         h("span", { class: index % 2 ? "hidden" : "" }, name),
       ),
     ]);
@@ -317,9 +306,7 @@ class Timeline {
       const each = counts.get(iso) ?? 0;
       const of = date.getDate();
       if (of === 1)
-        months.push(
-          h("span", { class: "month", style: { "grid-column": column + (row ? 1 : 0) } }, MONTHS[date.getMonth()]),
-        );
+        months.push(h("span.month", { style: { "grid-column": column + (row ? 1 : 0) } }, MONTHS[date.getMonth()]));
       const level = limits.filter((least) => each >= least).length;
       const isFuture = iso > today && !each;
       rows[row].push(
@@ -342,8 +329,8 @@ class Timeline {
     }
     fill(
       this.calendar,
-      h("div", { class: "months", "aria-hidden": "true" }, months),
-      rows.map((cells) => h("div", { role: "row", class: "week-row" }, cells)),
+      h("div.months", { "aria-hidden": "true" }, months),
+      rows.map((cells) => h("div.week-row", { role: "row" }, cells)),
     );
     this.drawFoot(limits);
     this.markDay();
@@ -376,13 +363,12 @@ class Timeline {
     ];
     fill(
       this.foot,
-      h("span", { class: "meta" }, sentence),
+      h("span.meta", sentence),
       this.table.toggle,
-      h("span", { class: "grow" }),
+      h("span.grow"),
       h(
-        "span",
-        { class: "legend meta" },
-        names.map((name, index) => h("span", {}, h("i", { class: `r${index}` }), ` ${name}`)),
+        "span.legend.meta",
+        names.map((name, index) => h("span", h("i", { class: `r${index}` }), ` ${name}`)),
       ),
     );
   }
@@ -399,10 +385,9 @@ class Timeline {
     const isBefore = new Date(answer.first).getFullYear() > this.year;
     const at = isBefore ? answer.first : answer.last;
     return h(
-      "p",
-      { class: "note-line" },
+      "p.note-line",
       isBefore ? `Nothing before ${month(at)}. ` : `Nothing in ${this.year}. `,
-      button(`Go to ${dayText(at)}`, "", () => this.choose(startOfDay(at)), { class: "plain" }),
+      plainButton(`Go to ${dayText(at)}`, () => this.choose(startOfDay(at))),
     );
   }
 
@@ -421,24 +406,16 @@ class Timeline {
 
   drawTable() {
     const rows = [...this.counts].sort(([one], [other]) => (one < other ? 1 : -1));
-    return h(
-      "table",
-      {},
-      h("thead", {}, h("tr", {}, h("th", {}, "day"), h("th", { class: "number" }, "memories"))),
-      h(
-        "tbody",
-        {},
-        rows.map(([iso, number]) =>
+    return table(
+      ["day", "#memories"],
+      rows.map(([iso, number]) =>
+        h(
+          "tr",
           h(
-            "tr",
-            {},
-            h(
-              "td",
-              {},
-              button(LONG_DAY.format(dayOf(iso)), "", () => this.choose(dayOf(iso)), { class: "plain" }),
-            ),
-            h("td", { class: "number", "data-label": "memories" }, count(number)),
+            "td",
+            plainButton(LONG_DAY.format(dayOf(iso)), () => this.choose(dayOf(iso))),
           ),
+          h("td.number", { "data-label": "memories" }, count(number)),
         ),
       ),
     );
@@ -469,11 +446,7 @@ class Timeline {
     this.hits.keep();
   }
 
-  /**
-   * @param {number} day
-   * @param {AbortSignal} signal
-   * @returns {Promise<Item[]>}
-   */
+  /** @param {number} day @param {AbortSignal} signal @returns {Promise<Item[]>} */
   async happened(day, signal) {
     const { memories } = await call(
       "GET /v1/memories",
@@ -512,10 +485,7 @@ class Timeline {
       .sort(inTime);
   }
 
-  /**
-   * @param {Item[]} items
-   * @param {TimelineAnswer | null} counts
-   */
+  /** @param {Item[]} items @param {TimelineAnswer | null} counts */
   dayRows(items, counts) {
     const total = Math.max(items.length, counts?.total ?? 0);
     const today = startOfDay(Date.now());
@@ -524,22 +494,20 @@ class Timeline {
     const what = this.by === "changed" ? counted(total, "change") : memoriesText(total);
     fill(
       this.head,
-      h("h2", { class: "day-title" }, LONG_DAY.format(this.day)),
+      h("h2.day-title", LONG_DAY.format(this.day)),
       h(
-        "span",
-        { class: "meta" },
+        "span.meta",
         total ? `${total > items.length ? `the ${count(items.length)} stored last of ${what}` : what} · ${when}` : when,
       ),
       this.news.place,
-      h("span", { class: "grow" }),
+      h("span.grow"),
       button("Day before", "[", () => void this.moveToFull(-1)),
       button("Day after", "]", () => void this.moveToFull(1)),
     );
     return items.length
       ? grouped(items).map((group) => (group.length === 1 ? itemRow(group[0]) : groupRow(group)))
       : h(
-          "p",
-          { class: "meta day-empty" },
+          "p.meta.day-empty",
           `Nothing ${EMPTY_WORDS[this.by]} on this day. The nearest days with something are behind [ and ].`,
         );
   }
@@ -554,16 +522,13 @@ class Timeline {
     }
   }
 
-  /**
-   * @param {TimelineAnswer | null} counts
-   * @param {AbortSignal} signal
-   */
+  /** @param {TimelineAnswer | null} counts @param {AbortSignal} signal */
   async drawSide(counts, signal) {
-    const others = h("section", {});
+    const others = h("section");
     fill(
       this.side,
-      counts?.total ? h("section", {}, h("h3", {}, "Where it came from"), barRows(sourcesOf(counts), count)) : null,
-      counts?.total && counts.hours ? h("section", {}, h("h3", {}, "By hour"), hoursPicture(counts.hours)) : null,
+      counts?.total ? h("section", h("h3", "Where it came from"), barRows(sourcesOf(counts), count)) : null,
+      counts?.total && counts.hours ? h("section", h("h3", "By hour"), hoursPicture(counts.hours)) : null,
       others,
     );
     const first = this.answer?.first ? new Date(this.answer.first).getFullYear() : this.year;
@@ -591,16 +556,14 @@ class Timeline {
     if (!there.length || signal.aborted) return;
     fill(
       others,
-      h("h3", {}, "The same day in other years"),
+      h("h3", "The same day in other years"),
       h(
-        "ul",
-        { class: "plain-list years" },
+        "ul.plain-list.years",
         there.map(({ year, day, memory }) =>
           h(
             "li",
-            {},
-            button(String(year), "", () => this.choose(day), { class: "plain" }),
-            memory.tags.includes("sensitive") ? h("span", { class: "meta" }, "sensitive") : memoryText(memory.content),
+            plainButton(String(year), () => this.choose(day)),
+            memory.tags.includes("sensitive") ? h("span.meta", "sensitive") : memoryText(memory.content),
           ),
         ),
       ),
@@ -627,10 +590,7 @@ function dayOf(iso) {
   return parts ? new Date(Number(parts[1]), Number(parts[2]) - 1, Number(parts[3])).getTime() : 0;
 }
 
-/**
- * @param {number} day
- * @param {number} days
- */
+/** @param {number} day @param {number} days */
 function plusDays(day, days) {
   const date = new Date(day);
   return new Date(date.getFullYear(), date.getMonth(), date.getDate() + days).getTime();

@@ -9,23 +9,15 @@ import { showTogether } from "./topics/together.js";
 import { TopicPane } from "./topics/topic_pane.js";
 import { keyOf, treeAreas, treeRows, visible } from "./topics/tree.js";
 
-/** @typedef {import("../app.js").Page} Page */
-/** @typedef {import("../app.js").Route} Route */
 /** @typedef {import("../../api_types").TopicView} Topic */
 
 const TOPICS_FROM = 30; // memories with meaning
 
 /** @type {import("../app.js").View} */
-export default {
-  title: "Topics",
-  mount: (place, page) => new Topics(place, page),
-};
+export default { title: "Topics", mount: (place, page) => new Topics(place, page) };
 
 class Topics {
-  /**
-   * @param {HTMLElement} place
-   * @param {Page} page
-   */
+  /** @param {HTMLElement} place @param {import("../app.js").Page} page */
   constructor(place, page) {
     this.page = page;
     /** @type {Topic[]} */
@@ -36,7 +28,7 @@ class Topics {
     /** @type {TopicPane | null} */
     this.shown = null;
     this.news = new News(() => void this.read());
-    this.summary = h("span", { class: "meta", role: "status" });
+    this.summary = h("span.meta", { role: "status" });
     this.choice = segments(
       "How the topics are shown",
       [
@@ -45,27 +37,18 @@ class Topics {
       ],
       (value) => page.set({ as: value === "tree" ? null : value }),
     );
-    this.rows = h("div", { class: "topic-tree", role: "treegrid", "aria-label": "Topics", tabindex: 0 });
-    this.areas = h("div", { class: "areas" });
-    this.foot = h("p", { class: "meta topics-foot" });
-    this.rest = h("div", {});
-    this.together = h("section", {});
-    this.pane = h("aside", { class: "pane", "aria-label": "The topic" });
+    this.rows = h("div.topic-tree", { role: "treegrid", "aria-label": "Topics", tabindex: 0 });
+    this.areas = h("div.areas");
+    this.foot = h("p.meta.topics-foot");
+    this.rest = h("div");
+    this.together = h("section");
+    this.pane = h("aside.pane", { "aria-label": "The topic" });
     fill(
       place,
       h(
-        "div",
-        { class: "main-pane" },
-        h(
-          "header",
-          {},
-          h("h1", {}, "Topics"),
-          this.summary,
-          this.news.place,
-          h("span", { class: "grow" }),
-          this.choice.place,
-        ),
-        h("div", { class: "pane-list" }, this.rows, this.areas, this.rest),
+        "div.main-pane",
+        h("header", h("h1", "Topics"), this.summary, this.news.place, h("span.grow"), this.choice.place),
+        h("div.pane-list", this.rows, this.areas, this.rest),
         this.foot,
       ),
       this.pane,
@@ -89,7 +72,7 @@ class Topics {
     this.resized.observe(place);
   }
 
-  /** @param {Route} route */
+  /** @param {import("../app.js").Route} route */
   show({ params }) {
     this.choice.show(params.get("as") ?? "tree");
     this.rows.hidden = params.get("as") === "areas";
@@ -314,11 +297,7 @@ class Topics {
       this.pane,
       this.shown?.place,
       isLost
-        ? h(
-            "p",
-            { class: "note-line" },
-            "This topic is no longer there: its members went to others when the tree was built again.",
-          )
+        ? h("p.note-line", "This topic is no longer there: its members went to others when the tree was built again.")
         : null,
       this.together,
     );

@@ -1,7 +1,8 @@
 // The text that an agent is given as a table of its lines, and what is below the cut.
 
-import { count, counted } from "../../format.js";
-import { button, h } from "../../html.js";
+import { table } from "../../controls.js";
+import { count, counted, dotted } from "../../format.js";
+import { h, plainButton } from "../../html.js";
 import { reasonWords } from "./sums.js";
 
 /**
@@ -37,27 +38,10 @@ export function linesTable(given, unfolded, unfold) {
     folded.add(line.section);
     const rest = lines.filter((each, other) => other >= at && each.section === line.section && isFoldable(other));
     const tokens = rest.reduce((sum, each) => sum + each.tokens, 0);
-    const more = button(counted(rest.length, "more line"), "", () => unfold(line.section), { class: "plain" });
-    return h("tr", {}, h("td", {}), h("td", {}, more), h("td", { class: "number" }, count(tokens)), h("td", {}));
+    const more = plainButton(counted(rest.length, "more line"), () => unfold(line.section));
+    return h("tr", h("td"), h("td", more), h("td.number", count(tokens)), h("td"));
   });
-  const head = (/** @type {string} */ name, attributes = {}) => h("th", { scope: "col", ...attributes }, name);
-  return h(
-    "table",
-    { class: "lines" },
-    h(
-      "thead",
-      {},
-      h(
-        "tr",
-        {},
-        head("line", { class: "number" }),
-        head("the text, line by line, as it is given"),
-        head("tokens", { class: "number" }),
-        head("why it is there"),
-      ),
-    ),
-    h("tbody", {}, body),
-  );
+  return table(["#line", "the text, line by line, as it is given", "#tokens", "why it is there"], body, "table.lines");
 }
 
 /**
@@ -83,16 +67,15 @@ function lineRow(given, line, at, isHead) {
       "data-row": line.memory ? String(at) : null,
       "data-id": line.memory,
     },
-    h("td", { class: "number meta" }, String(at + 1)),
-    h("td", {}, h("code", { class: "text", dir: "auto" }, line.text)),
-    h("td", { class: "number", "data-label": "tokens" }, tokens ? count(tokens) : ""),
+    h("td.number.meta", String(at + 1)),
+    h("td", h("code.text", { dir: "auto" }, line.text)),
+    h("td.number", { "data-label": "tokens" }, tokens ? count(tokens) : ""),
     h(
-      "td",
-      { class: "why" },
-      h("span", { class: "warning" }),
-      line.reason ?? [budget, overBudget].filter(Boolean).join(" · "),
-      h("span", { class: "meta" }, weight, line.more.length ? ` · one line for ${count(line.more.length + 1)}` : ""),
-      line.condensed ? h("span", { class: "badge" }, "shortened") : null,
+      "td.why",
+      h("span.warning"),
+      line.reason ?? dotted(budget, overBudget),
+      h("span.meta", weight, line.more.length ? ` · one line for ${count(line.more.length + 1)}` : ""),
+      line.condensed ? h("span.badge", "shortened") : null,
     ),
   );
 }
@@ -106,19 +89,17 @@ export function belowTheCut({ explained: { lines, below } }) {
   const last = lines.findLast((each) => each.section === "memories" && each.weight !== null)?.weight;
   const words = last == null ? "nothing is given" : `the last that is given has ${last.toFixed(2)}`;
   return h(
-    "section",
-    { class: "below-cut" },
-    h("h2", {}, `the cut: what is below it is not given; ${words}`),
+    "section.below-cut",
+    h("h2", `the cut: what is below it is not given; ${words}`),
     h(
-      "ul",
-      { class: "plain-list" },
+      "ul.plain-list",
       below.map((each, at) =>
         h(
-          "li",
-          { class: "row below-row", tabindex: -1, "data-row": `below ${at}`, "data-id": each.id },
-          h("span", { class: "number" }, each.score.toFixed(2)),
-          h("span", { class: "grow line-clamp" }),
-          h("span", { class: "meta why" }, reasonWords(each.reason)),
+          "li.row.below-row",
+          { tabindex: -1, "data-row": `below ${at}`, "data-id": each.id },
+          h("span.number", each.score.toFixed(2)),
+          h("span.grow.line-clamp"),
+          h("span.meta.why", reasonWords(each.reason)),
         ),
       ),
     ),

@@ -3,8 +3,6 @@
 import { count } from "../../format.js";
 import { h } from "../../html.js";
 
-/** @typedef {import("./lines.js").Explained} Explained */
-
 /** @type {Record<string, string>} */
 const SECTIONS = {
   head: "Counts",
@@ -41,10 +39,7 @@ const LEFT_OUT = {
 /** @param {string} reason why memories are left out of a text */
 export const reasonWords = (reason) => LEFT_OUT[reason] ?? reason.replaceAll("_", " ");
 
-/**
- * @param {Explained} explained
- * @returns {import("../../html.js").Children}
- */
+/** @param {import("./lines.js").Explained} explained @returns {import("../../html.js").Children} */
 export function sumsOf(explained) {
   const sections = explained.sections.filter((each) => each.tokens || each.budget);
   const budget = sections.reduce((sum, each) => sum + (each.budget ?? each.tokens), 0);
@@ -61,47 +56,36 @@ export function sumsOf(explained) {
   return [
     h(
       "section",
-      {},
-      h("h2", {}, `${count(used)} of ${count(budget)} tokens`),
+      h("h2", `${count(used)} of ${count(budget)} tokens`),
       h(
-        "div",
+        "div.budget",
         {
-          class: "budget",
           role: "img",
           "aria-label": sections.map((each) => `${SECTIONS[each.name] ?? each.name} ${count(each.tokens)}`).join(", "),
         },
         sections.map((each, index) => h("i", { class: shade(index), style: { "flex-grow": each.tokens } })),
-        h("i", { class: "free", style: { "flex-grow": Math.max(0, budget - used) } }),
+        h("i.free", { style: { "flex-grow": Math.max(0, budget - used) } }),
       ),
       h(
-        "dl",
-        { class: "funnel" },
+        "dl.funnel",
         sections.map((each, index) =>
           h(
             "div",
-            {},
-            h("dt", {}, h("i", { class: `swatch ${shade(index)}` }), SECTIONS[each.name] ?? each.name),
-            h(
-              "dd",
-              {},
-              count(each.tokens),
-              h("span", { class: "meta" }, each.budget ? ` / ${count(each.budget)}` : ""),
-            ),
+            h("dt", h("i", { class: `swatch ${shade(index)}` }), SECTIONS[each.name] ?? each.name),
+            h("dd", count(each.tokens), h("span.meta", each.budget ? ` / ${count(each.budget)}` : "")),
           ),
         ),
       ),
     ),
     h(
       "section",
-      {},
-      h("h2", {}, "Left out"),
+      h("h2", "Left out"),
       left.size
         ? h(
-            "dl",
-            { class: "funnel" },
-            [...left].map(([words, number]) => h("div", {}, h("dt", {}, words), h("dd", {}, count(number)))),
+            "dl.funnel",
+            [...left].map(([words, number]) => h("div", h("dt", words), h("dd", count(number)))),
           )
-        : h("p", { class: "meta" }, "nothing"),
+        : h("p.meta", "nothing"),
     ),
   ];
 }

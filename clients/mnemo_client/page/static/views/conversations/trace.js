@@ -2,13 +2,11 @@
 
 import { ApiError, call } from "../../api.js";
 import { count, counted, duration } from "../../format.js";
-import { button, fill, h, memoryText } from "../../html.js";
-import { sensitiveIds, textOrCover } from "../../memory.js";
+import { button, fill, h, memoryText, plainButton } from "../../html.js";
+import { memoryLink, sensitiveIds, textOrCover } from "../../memory.js";
 
 /** @typedef {import("../../app.js").Page} Page */
 /** @typedef {import("../../../api_types").SessionView} Session */
-/** @typedef {import("../../../api_types").SessionTrace} Trace */
-/** @typedef {import("../../../api_types").TieredItemTrace} Item */
 
 const QUIET_MS = 300;
 /** @type {Record<string, string>} */
@@ -23,10 +21,7 @@ const DROPPED = {
 const STAGES = { hot: "recalled before in this session", recent: "recent", nodes: "topic" };
 
 export class TracePanel {
-  /**
-   * @param {Page} page
-   * @param {(node: string) => string} topicName
-   */
+  /** @param {Page} page @param {(node: string) => string} topicName */
   constructor(page, topicName) {
     this.page = page;
     this.topicName = topicName;
@@ -36,7 +31,7 @@ export class TracePanel {
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
     this.number = 0;
-    this.place = h("aside", { class: "side trace-panel", "aria-label": "What a message would recall" });
+    this.place = h("aside.side.trace-panel", { "aria-label": "What a message would recall" });
   }
 
   /** @param {Session} session */
@@ -60,8 +55,8 @@ export class TracePanel {
   draw() {
     if (!this.session) return fill(this.place);
     if (this.isChat) return this.drawChat();
-    const found = h("div", { class: "found", "aria-live": "polite" });
-    const took = h("p", { class: "meta" }, "nothing is sent, and nothing counts as used");
+    const found = h("div.found", { "aria-live": "polite" });
+    const took = h("p.meta", "nothing is sent, and nothing counts as used");
     const field = h("textarea", {
       rows: 2,
       dir: "auto",
@@ -76,7 +71,7 @@ export class TracePanel {
     });
     fill(
       this.place,
-      h("h2", {}, "What would a message recall here?"),
+      h("h2", "What would a message recall here?"),
       field,
       took,
       found,
@@ -84,17 +79,12 @@ export class TracePanel {
         ? null
         : h(
             "section",
-            {},
             button("Chat with this memory …", "c", () => this.toggleChat()),
           ),
     );
   }
 
-  /**
-   * @param {string} query
-   * @param {HTMLElement} place
-   * @param {HTMLElement} took
-   */
+  /** @param {string} query @param {HTMLElement} place @param {HTMLElement} took */
   async explain(query, place, took) {
     const { session } = this;
     const number = ++this.number;
@@ -109,14 +99,14 @@ export class TracePanel {
       fill(place, traceParts(trace, sensitive, this.page, this.topicName));
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      if (number === this.number) fill(place, h("p", { class: "warn" }, `⚠ ${error.message}`));
+      if (number === this.number) fill(place, h("p.warn", `⚠ ${error.message}`));
     }
   }
 
   // Chat
 
   drawChat() {
-    const said = h("div", { class: "said", role: "log", "aria-label": "Chat" });
+    const said = h("div.said", { role: "log", "aria-label": "Chat" });
     const field = h("textarea", {
       rows: 2,
       dir: "auto",
@@ -137,36 +127,23 @@ export class TracePanel {
     fill(
       this.place,
       h(
-        "header",
-        { class: "row" },
-        h("h2", { class: "grow" }, "Chat with this memory"),
+        "header.row",
+        h("h2.grow", "Chat with this memory"),
         button("Back", "c", () => this.toggleChat(), { class: "plain" }),
       ),
-      h(
-        "p",
-        { class: "meta" },
-        "Answered from memories alone. What you say here is remembered as turns of this conversation.",
-      ),
+      h("p.meta", "Answered from memories alone. What you say here is remembered as turns of this conversation."),
       said,
       field,
-      h(
-        "div",
-        { class: "actions" },
-        h("button", { type: "button", class: "primary", on: { click: send } }, "Send", h("kbd", {}, "↵")),
-      ),
+      h("div.actions", h("button.primary", { on: { click: send } }, "Send", h("kbd", "↵"))),
     );
   }
 
-  /**
-   * @param {string} message
-   * @param {HTMLElement} place
-   * @param {HTMLTextAreaElement} field
-   */
+  /** @param {string} message @param {HTMLElement} place @param {HTMLTextAreaElement} field */
   async send(message, place, field) {
     const session = /** @type {Session} */ (this.session);
     const { page } = this;
-    const answerPlace = h("div", {}, h("p", { class: "meta", role: "status" }, "asking the memory …"));
-    place.append(h("p", { class: "mine" }, h("b", {}, "you"), " ", memoryText(message)), answerPlace);
+    const answerPlace = h("div", h("p.meta", { role: "status" }, "asking the memory …"));
+    place.append(h("p.mine", h("b", "you"), " ", memoryText(message)), answerPlace);
     answerPlace.scrollIntoView({ block: "nearest" });
     try {
       const answer = await call(
@@ -176,27 +153,22 @@ export class TracePanel {
       );
       const sensitive = await sensitiveIds(session.namespace);
       const stored = answer.results.flatMap((each) => (each.outcome === "stored" && each.memory ? [each.memory] : []));
-      const outcome = h("span", {}, stored.length ? " · remembered · " : " · nothing new to remember");
+      const outcome = h("span", stored.length ? " · remembered · " : " · nothing new to remember");
       const undo = () =>
         void page.write(async () => {
           for (const each of stored) await call("POST /v1/undo", { seq: each.seq });
           fill(outcome, " · taken back: it is not remembered");
           return { text: "Taken back: it is not remembered" };
         });
-      if (stored.length) outcome.append(button("take it back", "", undo, { class: "plain" }));
+      if (stored.length) outcome.append(plainButton("take it back", undo));
       const cite = (/** @type {string} */ id, /** @type {number} */ index) =>
-        h(
-          "button",
-          { type: "button", class: "cite", "aria-label": "its memory", on: { click: () => page.set({ id }) } },
-          String(index + 1),
-        );
+        h("button.cite", { "aria-label": "its memory", on: { click: () => page.set({ id }) } }, String(index + 1));
       const ids = [...new Set(answer.sentences.flatMap((each) => each.ids))];
       fill(
         answerPlace,
         h(
           "p",
-          {},
-          h("b", {}, "memory"),
+          h("b", "memory"),
           " ",
           answer.sentences.length
             ? answer.sentences.map((each) => [
@@ -206,21 +178,11 @@ export class TracePanel {
               ])
             : memoryText(answer.answer || "The memories do not hold the answer."),
         ),
-        h(
-          "p",
-          { class: "meta" },
-          answer.method === "llm" ? "written by the language model" : "quoted, no language model",
-          outcome,
-        ),
+        h("p.meta", answer.method === "llm" ? "written by the language model" : "quoted, no language model", outcome),
         answer.trace
           ? h(
               "details",
-              {},
-              h(
-                "summary",
-                {},
-                `recalled: ${counted(answer.trace.items.filter((item) => !item.dropped).length, "item")}`,
-              ),
+              h("summary", `recalled: ${counted(answer.trace.items.filter((item) => !item.dropped).length, "item")}`),
               traceParts(answer.trace, sensitive, page, this.topicName),
             )
           : null,
@@ -229,7 +191,7 @@ export class TracePanel {
       page.refresh();
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      fill(answerPlace, h("p", { class: "warn" }, `⚠ ${error.message}`));
+      fill(answerPlace, h("p.warn", `⚠ ${error.message}`));
       if (!field.value) field.value = message; // nothing that was typed is lost
     }
     answerPlace.scrollIntoView({ block: "nearest" });
@@ -238,7 +200,7 @@ export class TracePanel {
 
 /**
  * What is given to the agent, and what is left out with its reason.
- * @param {Trace} trace
+ * @param {import("../../../api_types").SessionTrace} trace
  * @param {Set<string>} sensitive
  * @param {Page} page
  * @param {(node: string) => string} topicName
@@ -247,7 +209,6 @@ function traceParts(trace, sensitive, page, topicName) {
   if (!trace.items.length) {
     return h(
       "p",
-      {},
       trace.degraded.includes("vectors")
         ? "Without the embedding model nothing is found by meaning: tiers go by time alone, and the agent gets the ring."
         : "Nothing outside the ring is near this message: the agent gets the ring alone.",
@@ -255,35 +216,23 @@ function traceParts(trace, sensitive, page, topicName) {
   }
   const given = trace.items.filter((item) => !item.dropped);
   const left = trace.items.filter((item) => item.dropped);
-  const row = (/** @type {Item} */ item) =>
+  const row = (/** @type {import("../../../api_types").TieredItemTrace} */ item) =>
     h(
       "li",
-      {},
-      h("span", { class: "number" }, item.score.toFixed(2)),
+      h("span.number", item.score.toFixed(2)),
       h(
-        "div",
-        { class: "grow" },
+        "div.grow",
         item.ids.some((id) => sensitive.has(id))
           ? textOrCover(item.text, true)
-          : h(
-              "button",
-              {
-                type: "button",
-                class: "plain memory-link line-clamp-2",
-                on: { click: () => page.set({ id: item.ids[0] }) },
-              },
-              memoryText(item.text),
-            ),
+          : memoryLink(page, item.ids[0], memoryText(item.text), ".line-clamp-2"),
         h(
-          "p",
-          { class: "meta" },
+          "p.meta",
           item.node ? `topic: ${topicName(item.node)}` : (STAGES[item.stage] ?? item.stage),
           item.dropped
             ? [
                 " · ",
                 h(
                   "b",
-                  {},
                   `left out: ${item.dropped === "below_sim_threshold" ? `under ${trace.floor.toFixed(2)}` : (DROPPED[item.dropped] ?? item.dropped.replaceAll("_", " "))}`,
                 ),
               ]
@@ -292,13 +241,10 @@ function traceParts(trace, sensitive, page, topicName) {
       ),
     );
   return [
-    h("h3", {}, "Given to the agent ", h("span", { class: "meta" }, count(given.length))),
-    h("ul", { class: "plain-list" }, given.map(row)),
+    h("h3", "Given to the agent ", h("span.meta", count(given.length))),
+    h("ul.plain-list", given.map(row)),
     left.length
-      ? [
-          h("h3", {}, "Left out ", h("span", { class: "meta" }, count(left.length))),
-          h("ul", { class: "plain-list left-out" }, left.map(row)),
-        ]
+      ? [h("h3", "Left out ", h("span.meta", count(left.length))), h("ul.plain-list.left-out", left.map(row))]
       : null,
   ];
 }

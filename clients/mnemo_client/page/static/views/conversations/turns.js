@@ -1,12 +1,11 @@
 // The turns of a session by the tier in which each is now.
 
 import { count, counted, moment } from "../../format.js";
-import { button, fill, h, memoryText } from "../../html.js";
+import { button, fill, h, memoryText, plainButton } from "../../html.js";
 import { excerpt } from "../../memory.js";
 
 /** @typedef {import("../../../api_types").MemoryView} Memory */
 /** @typedef {import("../../../api_types").SessionAnswer} SessionAnswer */
-/** @typedef {import("../../../api_types").TurnPairView} Pair */
 /** @typedef {"ring" | "recent" | "registry" | "archived"} Tier */
 
 const FIRST = 6; // turns of a tier; the rest is folded
@@ -54,14 +53,13 @@ export function tierSections(answer, before, topics, unfolded, redraw) {
     if (!rows.length && !total) return null;
     const shown = unfolded.has(tier) ? rows : rows.slice(0, FIRST);
     return h(
-      "section",
-      { class: "tier", "aria-label": title },
+      "section.tier",
+      { "aria-label": title },
       h(
-        "header",
-        { class: "row" },
-        h("h2", {}, title),
-        h("span", { class: "meta grow" }, about),
-        h("span", { class: "meta" }, tier === "ring" ? "newest first" : ""),
+        "header.row",
+        h("h2", title),
+        h("span.meta.grow", about),
+        h("span.meta", tier === "ring" ? "newest first" : ""),
       ),
       shown.map((each) => each()),
       rows.length > shown.length
@@ -75,16 +73,13 @@ export function tierSections(answer, before, topics, unfolded, redraw) {
             { class: "plain more" },
           )
         : rows.length === 0
-          ? h("p", { class: "meta more" }, `${counted(total, "turn is", "turns are")} older than those read so far`)
+          ? h("p.meta.more", `${counted(total, "turn is", "turns are")} older than those read so far`)
           : null,
     );
   });
 }
 
-/**
- * @param {Memory} turn
- * @param {boolean} isMoved
- */
+/** @param {Memory} turn @param {boolean} isMoved */
 const turnRow = (turn, isMoved) => () => {
   const role = turn.turn?.promoted
     ? "recalled"
@@ -94,24 +89,21 @@ const turnRow = (turn, isMoved) => () => {
         ? "agent"
         : turn.trust;
   const summary = turn.turn?.tier === "recent" ? turn.turn.summary : "";
-  const body = h("div", { class: "body" });
+  const body = h("div.body.grow");
   const whole = () =>
     fill(
       body,
       excerpt(turn),
-      summary
-        ? h("p", { class: "meta" }, "the turn itself · ", button("its summary", "", short, { class: "plain" }))
-        : badges(turn),
+      summary ? h("p.meta", "the turn itself · ", plainButton("its summary", short)) : badges(turn),
     );
   const short = () =>
     fill(
       body,
       memoryText(summary),
       h(
-        "p",
-        { class: "meta" },
+        "p.meta",
         `a summary of ${counted(turn.content.split(/\s+/).length, "word")} · `,
-        button("show them", "", whole, { class: "plain" }),
+        plainButton("show them", whole),
       ),
     );
   if (summary && !turn.tags.includes("sensitive")) short();
@@ -120,14 +112,9 @@ const turnRow = (turn, isMoved) => () => {
     "div",
     { class: `turn ${isMoved ? "moved" : ""}`, tabindex: -1, "data-row": turn.id, "data-id": turn.id },
     h(
-      "div",
-      { class: "who" },
+      "div.who",
       h("b", { dir: "auto" }, role),
-      h(
-        "time",
-        { class: "meta", datetime: new Date(turn.event_at).toISOString() },
-        moment(turn.event_at).replace("today ", ""),
-      ),
+      h("time.meta", { datetime: new Date(turn.event_at).toISOString() }, moment(turn.event_at).replace("today ", "")),
     ),
     body,
   );
@@ -135,14 +122,7 @@ const turnRow = (turn, isMoved) => () => {
 
 /** @param {Memory} turn */
 const badges = (turn) =>
-  turn.turn?.promoted
-    ? h(
-        "p",
-        { class: "meta" },
-        h("span", { class: "badge past" }, "put back in the ring"),
-        " a memory that was recalled",
-      )
-    : null;
+  turn.turn?.promoted ? h("p.meta", h("span.badge.past", "put back in the ring"), " a memory that was recalled") : null;
 
 /**
  * @param {SessionAnswer} answer
@@ -152,7 +132,7 @@ const badges = (turn) =>
  * @param {(id: string) => boolean} moved
  */
 function pairRows(answer, turns, members, topics, moved) {
-  /** @type {Map<string, Pair>} */
+  /** @type {Map<string, import("../../../api_types").TurnPairView>} */
   const pairs = new Map();
   for (const pair of answer.pairs) {
     pairs.set(pair.id, pair);
@@ -171,24 +151,16 @@ function pairRows(answer, turns, members, topics, moved) {
         h(
           "div",
           { class: `turn ${moved(turn.id) ? "moved" : ""}`, tabindex: -1, "data-row": first.id, "data-id": first.id },
+          h("div.who", h("b", reply ? "pair" : "alone"), h("time.meta", moment(pair.at).replace("today ", ""))),
           h(
-            "div",
-            { class: "who" },
-            h("b", {}, reply ? "pair" : "alone"),
-            h("time", { class: "meta" }, moment(pair.at).replace("today ", "")),
-          ),
-          h(
-            "div",
-            { class: "body" },
+            "div.body.grow",
             h(
               "p",
-              {},
               question ? h(reply ? "b" : "span", {}, excerpt(question)) : null,
               reply ? [" → ", excerpt(reply)] : null,
             ),
             h(
-              "p",
-              { class: "meta" },
+              "p.meta",
               [
                 pair.node ? (topics.get(pair.node) ?? "in a topic") : "in no topic yet",
                 `from ${counted(reply ? 2 : 1, "turn")}`,

@@ -3,7 +3,7 @@
 import { call } from "../../api.js";
 import { heldText } from "../../fact_times.js";
 import { count } from "../../format.js";
-import { button, h } from "../../html.js";
+import { button, h, plainButton } from "../../html.js";
 import { excerpt, trustMark, undoOf } from "../../memory.js";
 
 /** @typedef {import("../../../api_types").FactView} Fact */
@@ -30,35 +30,31 @@ export function conflictSides({ subject, predicate, facts }, { memoryOf, keys, n
     const memory = memoryOf(fact);
     const kind = fact === best ? "primary" : "";
     return h(
-      "div",
-      { class: "conflict-side" },
-      h("h4", { class: "text", dir: "auto" }, fact.object),
-      memory ? h("blockquote", {}, excerpt(memory)) : h("p", { class: "meta" }, "its sentence is gone"),
-      h("p", { class: "meta" }, memory ? [trustMark(memory.trust), " · "] : null, heldText(fact)),
+      "div.conflict-side",
+      h("h4.text", { dir: "auto" }, fact.object),
+      memory ? h("blockquote", excerpt(memory)) : h("p.meta", "its sentence is gone"),
+      h("p.meta", memory ? [trustMark(memory.trust), " · "] : null, heldText(fact)),
       act &&
         h(
-          "div",
-          { class: "actions" },
+          "div.actions",
           button("Keep this one", isPair ? keys[at] : "", () => act.keep(fact), { class: kind }),
-          button("Not a fact", "", () => act.remove(fact), { class: "plain" }),
+          plainButton("Not a fact", () => act.remove(fact)),
         ),
     );
   };
   return [
     h(
-      "div",
-      { class: "row" },
-      h("h3", { class: "text", dir: "auto" }, `${subject} ${predicate} …?`),
-      h("span", { class: "badge warn" }, `⚠ ${isPair ? "both" : count(facts.length)} are said to hold`),
-      h("span", { class: "grow" }),
+      "div.row",
+      h("h3.text", { dir: "auto" }, `${subject} ${predicate} …?`),
+      h("span.badge.warn", `⚠ ${isPair ? "both" : count(facts.length)} are said to hold`),
+      h("span.grow"),
       next,
     ),
-    h("div", { class: "sides box" }, facts.map(side)),
+    h("div.sides.box", facts.map(side)),
     act &&
       h(
-        "div",
-        { class: "row" },
-        h("p", { class: "meta grow" }, "The other ends on the day the kept one begins; both stay in the history."),
+        "div.row",
+        h("p.meta.grow", "The other ends on the day the kept one begins; both stay in the history."),
         button(isPair ? "Both hold" : "All hold", "b", act.allow, { class: "plain" }),
       ),
   ];

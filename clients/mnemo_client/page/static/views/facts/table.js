@@ -21,10 +21,7 @@ export function bySubject(facts, isByName) {
   );
 }
 
-/**
- * @param {Fact} one
- * @param {Fact} other
- */
+/** @param {Fact} one @param {Fact} other */
 const byTime = (one, other) => one.predicate.localeCompare(other.predicate) || other.valid_from - one.valid_from;
 
 const HEADS = ["subject", "says", "", "holds", "who"];
@@ -32,7 +29,6 @@ const HEADS = ["subject", "says", "", "holds", "who"];
 export const factHead = () =>
   h(
     "thead",
-    {},
     h(
       "tr",
       { role: "row" },
@@ -40,7 +36,7 @@ export const factHead = () =>
         h(
           "th",
           { role: "columnheader", class: name === "holds" ? "number" : "" },
-          name || h("span", { class: "hidden" }, "the value"),
+          name || h("span.hidden", "the value"),
         ),
       ),
     ),
@@ -63,20 +59,21 @@ export const factRow = (fact, isFirst, isDisputed, who) =>
       class: [fact.status === "open" ? "" : "closed", isFirst ? "first" : ""].join(" "),
     },
     h(
-      "td",
-      { role: "gridcell", class: "subject" },
+      "td.subject",
+      { role: "gridcell" },
       h("span", { class: isFirst ? "text" : "text hidden", dir: "auto" }, fact.subject),
     ),
-    h("td", { role: "gridcell", class: "says" }, h("span", { class: "text", dir: "auto" }, fact.predicate)),
+    h("td.says", { role: "gridcell" }, h("span.text", { dir: "auto" }, fact.predicate)),
     h(
-      "td",
-      { role: "gridcell", class: "object" },
-      h("span", { class: "text", dir: "auto" }, fact.object),
+      "td.object",
+      { role: "gridcell" },
+      h("span.text", { dir: "auto" }, fact.object),
       " ",
-      isDisputed ? h("span", { class: "badge warn" }, "⚠ conflict") : null,
-      fact.status === "withdrawn" ? h("span", { class: "badge past" }, "withdrawn") : null,
+      isDisputed ? h("span.badge.warn", "⚠ conflict") : null,
+      fact.perhaps_outdated && !isDisputed ? h("span.badge.past", "perhaps no longer") : null,
+      fact.status === "withdrawn" ? h("span.badge.past", "withdrawn") : null,
     ),
-    h("td", { role: "gridcell", class: "number holds" }, heldText(fact)),
+    h("td.number.holds", { role: "gridcell" }, heldText(fact)),
     who,
   );
 
@@ -122,6 +119,6 @@ export function factChips(page, facts, conflicts) {
     ]),
     choice("predicate", "predicate", [["", "+ predicate"], ...predicates.map((each) => [each, each])]),
     choice("who", "who said it", WHO),
-    conflicts || isOnly ? h("button", only, "conflicts only ", h("b", {}, String(conflicts))) : null,
+    conflicts || isOnly ? h("button", only, "conflicts only ", h("b", String(conflicts))) : null,
   ];
 }

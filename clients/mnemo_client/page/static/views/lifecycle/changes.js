@@ -2,13 +2,12 @@
 
 import { call } from "../../api.js";
 import { difference } from "../../diff.js";
-import { counted, moment } from "../../format.js";
+import { counted, moment, valueText } from "../../format.js";
 import { button, fill, h, memoryText } from "../../html.js";
-import { emptyState, readInto, Rows } from "../../part.js";
-import { excerpt } from "../../memory.js";
-import { forwardAgain, proposeUndo } from "./undo_plan.js";
+import { emptyState, MemoryRows, offerOlder, readInto } from "../../part.js";
+import { excerpt, memoryLink, takeBack } from "../../memory.js";
+import { proposeUndo } from "./undo_plan.js";
 
-/** @typedef {import("../../app.js").Page} Page */
 /** @typedef {import("../../../api_types").DifferenceView} Change */
 
 const SHOWN = 100;
@@ -29,30 +28,21 @@ const WORDS = {
   trashed: "to the trash",
 };
 
-export class ChangesTab {
-  /** @param {Page} page */
+export class ChangesTab extends MemoryRows {
+  /** @param {import("../../app.js").Page} page */
   constructor(page) {
-    this.page = page;
+    super(page, h("div", { role: "group", "aria-label": "Changes" }));
     const since = h("select", {
       "aria-label": "Since",
       on: { change: () => page.set({ since: since.value === "7d" ? null : since.value }) },
     });
     this.since = since;
     this.head = h(
-      "div",
-      { class: "row list-note" },
-      h(
-        "span",
-        { class: "grow" },
-        "What is different, against ",
-        since,
-        " ago. What was taken back meanwhile is no difference.",
-      ),
+      "div.row.list-note",
+      h("span.grow", "What is different, against ", since, " ago. What was taken back meanwhile is no difference."),
     );
-    this.list = h("div", { role: "group", "aria-label": "Changes" });
-    this.older = h("div", {});
-    this.place = h("div", { class: "changes" }, this.head, this.list, this.older);
-    this.rows = new Rows(this.list);
+    this.older = h("div");
+    this.place = h("div.changes", this.head, this.list, this.older);
     this.keys = { z: () => /** @type {HTMLElement | null} */ (this.rows.selected?.querySelector(".undo"))?.click() };
   }
 
@@ -101,24 +91,11 @@ export class ChangesTab {
 
   /** @param {string | null} cursor */
   drawOlder(cursor) {
-    fill(
-      this.older,
-      cursor
-        ? button(
-            "Older changes",
-            "",
-            () =>
-              void this.asked(cursor).then(
-                (answer) => {
-                  this.list.append(...answer.rows);
-                  this.drawOlder(answer.cursor);
-                },
-                (error) => this.page.fail(error),
-              ),
-            { class: "plain" },
-          )
-        : null,
-    );
+    offerOlder(this.page, this.older, "Older changes", cursor, async (after) => {
+      const answer = await this.asked(after);
+      this.list.append(...answer.rows);
+      return answer.cursor;
+    });
   }
 
   nothing() {
@@ -126,25 +103,20 @@ export class ChangesTab {
       "Nothing changed",
       `No memory is different against ${this.span.replace("d", this.span === "1d" ? " day" : " days")} ago.`,
       h(
-        "p",
-        { class: "row" },
+        "p.row",
         button("Look a year back", "", () => this.page.set({ since: "365d" })),
       ),
-      h("pre", {}, h("code", {}, "mnemo diff 365d")),
+      h("pre", h("code", "mnemo diff 365d")),
     );
   }
 
-  /**
-   * @param {string} key
-   * @param {Change[]} members
-   */
+  /** @param {string} key @param {Change[]} members */
   row(key, members) {
     const [first] = members;
-    const plan = h("div", { class: "below" });
+    const plan = h("div.below");
     const rest = members.slice(MEMBERS_SHOWN);
     const body = h(
-      "div",
-      { class: "body" },
+      "div.body",
       members.slice(0, MEMBERS_SHOWN).map((each) => this.member(each)),
     );
     if (rest.length) {
@@ -155,21 +127,13 @@ export class ChangesTab {
     }
     const isTakenBack = first.what.startsWith("undo:");
     return h(
-      "div",
-      {
-        class: "change",
-        role: "listitem",
-        tabindex: -1,
-        "data-row": key,
-        "data-id": first.how === "dropped" ? null : first.id,
-      },
+      "div.change",
+      { role: "listitem", tabindex: -1, "data-row": key, "data-id": first.how === "dropped" ? null : first.id },
       h(
-        "p",
-        { class: "row" },
+        "p.row",
         h(
-          "span",
-          { class: "meta grow" },
-          h("time", {}, moment(first.at)),
+          "span.meta.grow",
+          h("time", moment(first.at)),
           ` · ${first.by || "you"} · ${isTakenBack ? "taken back" : first.what || "change"}`,
           members.length > 1 ? ` · ${counted(members.length, "memory", "memories")}` : "",
           ` · change ${first.seq}`,
@@ -185,16 +149,12 @@ export class ChangesTab {
     );
   }
 
-  /**
-   * @param {Change} first
-   * @param {number} members
-   * @param {HTMLElement} plan
-   */
+  /** @param {Change} first @param {number} members @param {HTMLElement} plan */
   async undo(first, members, plan) {
+    if (members === 1 && !first.group) return takeBack(this.page, first.seq);
     const wanted = first.group ? { group: first.group } : { seq: first.seq };
     const done = `Change ${first.seq} was taken back`;
-    if (members > 1 || first.group) return proposeUndo(this.page, plan, wanted, { label: "Take it back", done });
-    await this.page.write(async () => ({ text: done, undo: forwardAgain(await call("POST /v1/undo", wanted)) }));
+    await proposeUndo(this.page, plan, wanted, { label: "Take it back", done });
   }
 
   /** @param {Change} change */
@@ -206,8 +166,7 @@ export class ChangesTab {
       { class: `badge ${how === "trashed" || how === "dropped" ? "past" : ""}` },
       isEdited ? "added, changed" : WORDS[how],
     );
-    if (!memory)
-      return h("p", {}, word, h("span", { class: "meta" }, ` ${change.id.slice(0, 8)}: its text is gone for good`));
+    if (!memory) return h("p", word, h("span.meta", ` ${change.id.slice(0, 8)}: its text is gone for good`));
     const isSensitive = memory.tags.includes("sensitive");
     const content = /** @type {string | undefined} */ (before.content);
     const text = isSensitive
@@ -215,33 +174,21 @@ export class ChangesTab {
       : how === "changed" && content !== undefined
         ? difference(content, /** @type {string} */ (after.content))
         : how === "trashed"
-          ? h("s", {}, memoryText(memory.content))
+          ? h("s", memoryText(memory.content))
           : memoryText(memory.content);
     const fields = change.fields.filter(
       (name) => name !== "content" && name !== "state_version" && name !== "version" && name !== "modified_at",
     );
     return h(
-      "div",
-      { class: "member" },
+      "div.member",
       word,
       h(
-        "div",
-        { class: "grow" },
-        isSensitive || content !== undefined
-          ? h("p", {}, text)
-          : h(
-              "button",
-              {
-                type: "button",
-                class: "plain memory-link line-clamp-2",
-                on: { click: () => this.page.set({ id: memory.id }) },
-              },
-              text,
-            ),
+        "div.grow",
+        isSensitive || content !== undefined ? h("p", text) : memoryLink(this.page, memory.id, text, ".line-clamp-2"),
         how === "changed" && fields.length
           ? h(
-              "p",
-              { class: "meta", dir: "auto" },
+              "p.meta",
+              { dir: "auto" },
               fields
                 .map((name) => `${name.replaceAll("_", " ")} ${said(before[name])} → ${said(after[name])}`)
                 .join(" · "),
@@ -250,24 +197,10 @@ export class ChangesTab {
       ),
     );
   }
-
-  current() {
-    return this.rows.selected?.dataset.id ?? null;
-  }
-  /** @param {number} delta */
-  step(delta) {
-    this.rows.step(delta);
-  }
-  open() {
-    const id = this.current();
-    if (id) this.page.set({ id });
-  }
 }
 
 /** @param {unknown} value */
 function said(value) {
-  if (value === null || value === undefined || value === "") return "none";
-  if (Array.isArray(value)) return value.join(", ") || "none";
-  if (typeof value === "number") return value > 1e12 ? moment(value) : String(Math.round(value * 100) / 100);
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
+  if (typeof value !== "number") return valueText(value);
+  return value > 1e12 ? moment(value) : String(Math.round(value * 100) / 100);
 }

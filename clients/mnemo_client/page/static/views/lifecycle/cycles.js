@@ -1,9 +1,10 @@
 // The cycles: what each did, step by step, and taking one back.
 
 import { call } from "../../api.js";
+import { table } from "../../controls.js";
 import { count, duration, moment } from "../../format.js";
 import { button, fill, h } from "../../html.js";
-import { commandLine, emptyState, readInto, Rows } from "../../part.js";
+import { commandLine, emptyState, MemoryRows, offerOlder, readInto } from "../../part.js";
 import { COUNTS, cycleWords, didSomething, STEPS } from "./cycle_words.js";
 import { proposeUndo } from "./undo_plan.js";
 
@@ -21,14 +22,12 @@ const seconds = (cycle) => (cycle.ended_at === null ? "goes on" : duration((cycl
  * @param {Cycle} cycle
  */
 export function cycleRow(page, cycle) {
-  const plan = h("div", { class: "below" });
-  const steps = h("div", { class: "below" });
+  const plan = h("div.below");
+  const steps = h("div.below");
   const isOpen = () => steps.hasChildNodes();
   const open = h(
-    "button",
+    "button.plain.grow.cycle-words",
     {
-      type: "button",
-      class: "plain grow cycle-words",
       "aria-expanded": "false",
       on: {
         click: () => {
@@ -39,24 +38,22 @@ export function cycleRow(page, cycle) {
       },
     },
     cycleWords(cycle),
-    cycle.namespace === "*" ? null : h("span", { class: "meta", dir: "auto" }, ` · ${cycle.namespace} alone`),
-    cycle.requested ? h("span", { class: "meta" }, " · asked for") : null,
+    cycle.namespace === "*" ? null : h("span.meta", { dir: "auto" }, ` · ${cycle.namespace} alone`),
+    cycle.requested ? h("span.meta", " · asked for") : null,
   );
   const canUndo = !page.isReadOnly && cycle.undone_at === null && cycle.ended_at !== null && didSomething(cycle);
   return h(
-    "div",
-    { class: "cycle", role: "listitem", tabindex: -1, "data-row": cycle.id },
+    "div.cycle",
+    { role: "listitem", tabindex: -1, "data-row": cycle.id },
     h(
-      "div",
-      { class: "row" },
-      h("time", { class: "meta", datetime: new Date(cycle.started_at).toISOString() }, moment(cycle.started_at)),
+      "div.row",
+      h("time.meta", { datetime: new Date(cycle.started_at).toISOString() }, moment(cycle.started_at)),
       open,
-      h("span", { class: "meta number" }, seconds(cycle)),
+      h("span.meta.number", seconds(cycle)),
       h(
-        "span",
-        { class: "act" },
+        "span.act",
         cycle.undone_at !== null
-          ? h("span", { class: "badge past", title: moment(cycle.undone_at) }, "taken back")
+          ? h("span.badge.past", { title: moment(cycle.undone_at) }, "taken back")
           : canUndo
             ? button(
                 "Undo",
@@ -66,10 +63,7 @@ export function cycleRow(page, cycle) {
                     page,
                     plan,
                     { cycle: cycle.id },
-                    {
-                      label: "Take the cycle back",
-                      done: `The cycle of ${moment(cycle.started_at)} was taken back`,
-                    },
+                    { label: "Take the cycle back", done: `The cycle of ${moment(cycle.started_at)} was taken back` },
                   ),
                 { class: "plain undo" },
               )
@@ -83,57 +77,38 @@ export function cycleRow(page, cycle) {
 
 /** @param {Cycle} cycle */
 export function stepTable(cycle) {
-  return h(
-    "table",
-    {},
-    h(
-      "thead",
-      {},
+  return table(
+    ["step", "what it did", "#time"],
+    cycle.steps.map((step) =>
       h(
         "tr",
-        {},
-        h("th", { scope: "col" }, "step"),
-        h("th", { scope: "col" }, "what it did"),
-        h("th", { scope: "col", class: "number" }, "time"),
-      ),
-    ),
-    h(
-      "tbody",
-      {},
-      cycle.steps.map((step) =>
+        h("td", STEPS[step.name] ?? step.name.replaceAll("_", " ")),
         h(
-          "tr",
-          {},
-          h("td", {}, STEPS[step.name] ?? step.name.replaceAll("_", " ")),
-          h(
-            "td",
-            { "data-label": "did" },
-            step.skipped
-              ? h("span", { class: "meta" }, `left out: ${step.skipped}`)
-              : Object.entries(step.counts)
-                  .filter(([name, number]) => number && name !== "epoch")
-                  .map(
-                    ([name, number]) =>
-                      COUNTS.find(([known]) => known === name)?.[1](number, step.name) ??
-                      `${name.replaceAll("_", " ")}: ${count(number)}`,
-                  )
-                  .join(", ") || "–",
-          ),
-          h("td", { class: "number", "data-label": "time" }, `${count(step.milliseconds)} ms`),
+          "td",
+          { "data-label": "did" },
+          step.skipped
+            ? h("span.meta", `left out: ${step.skipped}`)
+            : Object.entries(step.counts)
+                .filter(([name, number]) => number && name !== "epoch")
+                .map(
+                  ([name, number]) =>
+                    COUNTS.find(([known]) => known === name)?.[1](number, step.name) ??
+                    `${name.replaceAll("_", " ")}: ${count(number)}`,
+                )
+                .join(", ") || "–",
         ),
+        h("td.number", { "data-label": "time" }, `${count(step.milliseconds)} ms`),
       ),
     ),
   );
 }
 
-export class CyclesTab {
+export class CyclesTab extends MemoryRows {
   /** @param {Page} page */
   constructor(page) {
-    this.page = page;
-    this.list = h("div", { class: "cycles", role: "group", "aria-label": "Cycles" });
-    this.older = h("div", {});
-    this.place = h("div", {}, this.list, this.older);
-    this.rows = new Rows(this.list);
+    super(page, h("div.cycles", { role: "group", "aria-label": "Cycles" }));
+    this.older = h("div");
+    this.place = h("div", this.list, this.older);
     this.keys = { z: () => /** @type {HTMLElement | null} */ (this.rows.selected?.querySelector(".undo"))?.click() };
   }
 
@@ -158,48 +133,20 @@ export class CyclesTab {
       "A cycle lets memories move between the layers, fade, and be joined. One begins half an hour after something happened.",
       this.page.isReadOnly
         ? null
-        : h(
-            "p",
-            {},
-            "Run now",
-            h("kbd", {}, "r"),
-            " does it at once; ",
-            h("b", {}, "Preview in full"),
-            " says what it would do.",
-          ),
+        : h("p", "Run now", h("kbd", "r"), " does it at once; ", h("b", "Preview in full"), " says what it would do."),
       commandLine("On the command line:", "mnemo consolidate"),
     );
   }
 
   /** @param {string | null} cursor */
   drawOlder(cursor) {
-    fill(
-      this.older,
-      cursor
-        ? button(
-            "Older cycles",
-            "",
-            () =>
-              void call("GET /v1/consolidate/history", { limit: CYCLES_SHOWN, cursor }).then(
-                (answer) => {
-                  this.list.append(...answer.cycles.map((cycle) => cycleRow(this.page, cycle)));
-                  this.drawOlder(answer.cursor);
-                },
-                (error) => this.page.fail(error),
-              ),
-            { class: "plain" },
-          )
-        : null,
-    );
+    offerOlder(this.page, this.older, "Older cycles", cursor, async (after) => {
+      const answer = await call("GET /v1/consolidate/history", { limit: CYCLES_SHOWN, cursor: after });
+      this.list.append(...answer.cycles.map((cycle) => cycleRow(this.page, cycle)));
+      return answer.cursor;
+    });
   }
 
-  current() {
-    return null;
-  }
-  /** @param {number} delta */
-  step(delta) {
-    this.rows.step(delta);
-  }
   open() {
     /** @type {HTMLElement | null} */ (this.rows.selected?.querySelector(".cycle-words"))?.click();
   }

@@ -1,13 +1,12 @@
 // The layers as columns: what the next cycle would do with each memory, and why.
 
 import { call } from "../../api.js";
-import { count } from "../../format.js";
-import { button, fill, h } from "../../html.js";
+import { count, dotted } from "../../format.js";
+import { button, fill, h, plainButton } from "../../html.js";
 import { excerpt, memoryList, memoryRow, move, restore, sensitiveIds, textOrCover } from "../../memory.js";
 import { ifKnown, readInto, Rows } from "../../part.js";
 import { cycleRow } from "./cycles.js";
 
-/** @typedef {import("../../app.js").Page} Page */
 /** @typedef {"buffer" | "working" | "core" | "archive"} LayerName */
 /** @typedef {{total: number, outcomes: Record<string, number>}} Sums */
 
@@ -35,11 +34,11 @@ const LAYERS = [
 export const askForecast = (request) => ifKnown(call("GET /v1/lifecycle", request));
 
 export class LayersTab {
-  /** @param {Page} page */
+  /** @param {import("../../app.js").Page} page */
   constructor(page) {
     this.page = page;
     this.news = 0;
-    this.line = h("div", { class: "list-note row", role: "status" });
+    this.line = h("div.list-note.row", { role: "status" });
     this.columns = LAYERS.map(([name, title, purpose]) => new Column(this, name, title, purpose));
     this.active = this.columns[0];
     this.activate(this.active);
@@ -47,30 +46,22 @@ export class LayersTab {
     this.cycleRows = new Rows(this.cycles);
     this.place = h(
       "div",
-      {},
       this.line,
       h(
-        "div",
-        { class: "layers" },
+        "div.layers",
         this.columns.map((column) => column.place),
       ),
       h(
-        "section",
-        { class: "last-cycles" },
+        "section.last-cycles",
         h(
-          "header",
-          { class: "row" },
-          h("h2", { class: "grow" }, "What the last cycles did"),
-          button("All cycles", "", () => page.go("lifecycle/cycles"), { class: "plain" }),
+          "header.row",
+          h("h2.grow", "What the last cycles did"),
+          plainButton("All cycles", () => page.go("lifecycle/cycles")),
         ),
         this.cycles,
       ),
     );
-    this.keys = {
-      ArrowLeft: () => this.beside(-1),
-      ArrowRight: () => this.beside(1),
-      ".": () => this.read(),
-    };
+    this.keys = { ArrowLeft: () => this.beside(-1), ArrowRight: () => this.beside(1), ".": () => this.read() };
   }
 
   /** The ids of sensitive memories: a forecast has texts, but not their tags. */
@@ -95,11 +86,7 @@ export class LayersTab {
       ({ cycles }) => {
         this.cycles.setAttribute("role", cycles.length ? "list" : "group");
         if (cycles.length) return cycles.map((cycle) => cycleRow(this.page, cycle));
-        return h(
-          "p",
-          { class: "meta" },
-          "No cycle has run yet. One begins half an hour after something happened, or with Run now.",
-        );
+        return h("p.meta", "No cycle has run yet. One begins half an hour after something happened, or with Run now.");
       },
     ).then(() => this.cycleRows.keep());
   }
@@ -130,7 +117,7 @@ export class LayersTab {
   drawLine() {
     fill(
       this.line,
-      this.note ? h("span", { class: "meta" }, this.note) : null,
+      this.note ? h("span.meta", this.note) : null,
       this.news ? button(`${count(this.news)} new`, ".", () => this.read(), { class: "new" }) : null,
     );
   }
@@ -178,17 +165,17 @@ class Column {
     this.tab = tab;
     this.page = tab.page;
     this.name = name;
-    this.figure = h("span", { class: "figure" }, "");
-    this.next = h("p", { class: "next" });
+    this.figure = h("span.figure", "");
+    this.next = h("p.next");
     this.list = memoryList(tab.page, title);
-    this.more = h("div", {});
+    this.more = h("div");
     this.shown = FIRST;
     /** @type {HTMLElement} */
     this.place = h(
-      "section",
-      { class: "layer", "aria-label": title },
-      h("header", {}, h("h2", {}, title), this.figure),
-      h("p", { class: "meta" }, purpose),
+      "section.layer",
+      { "aria-label": title },
+      h("header", h("h2", title), this.figure),
+      h("p.meta", purpose),
       this.next,
       this.list.list,
       this.more,
@@ -231,10 +218,7 @@ class Column {
     this.list.keep();
   }
 
-  /**
-   * @param {string | null} cursor
-   * @param {number} limit
-   */
+  /** @param {string | null} cursor @param {number} limit */
   async asked(cursor, limit) {
     const { namespace } = this.page;
     const forecast = await askForecast({ layer: this.name, namespace, limit, cursor });
@@ -276,11 +260,7 @@ class Column {
     return { items, cursor: page.cursor, layers: null, isModelAsked: false, total };
   }
 
-  /**
-   * @param {number} total
-   * @param {number | null} enters
-   * @param {number | null} leaves
-   */
+  /** @param {number} total @param {number | null} enters @param {number | null} leaves */
   drawSum(total, enters, leaves) {
     this.figure.textContent = count(total);
     const parts = [
@@ -296,7 +276,7 @@ class Column {
             { title: "this daemon does not say what its next cycle would do with each memory" },
             "see Preview in full",
           )
-        : h("b", {}, parts.join(", ") || "nothing moves"),
+        : h("b", parts.join(", ") || "nothing moves"),
     );
     this.stays = total - (leaves ?? 0);
     this.leaves = leaves;
@@ -306,23 +286,15 @@ class Column {
   /** @type {number | null} */
   leaves = null;
 
-  /**
-   * @param {Item[]} items
-   * @param {boolean} isForecast
-   * @param {number} total
-   */
+  /** @param {Item[]} items @param {boolean} isForecast @param {number} total */
   rows(items, isForecast, total) {
-    if (!total) return h("p", { class: "meta nothing" }, EMPTY[this.name]);
+    if (!total) return h("p.meta.nothing", EMPTY[this.name]);
     const moving = items.filter((each) => each.outcome && each.outcome !== "stay");
     const staying = items.filter((each) => !moving.includes(each));
     return [
       moving.map((each) => this.row(each)),
       isForecast && staying.length
-        ? h(
-            "p",
-            { class: "meta stay", role: "presentation" },
-            `${count(this.stays)} ${this.stays === 1 ? "stays" : "stay"}`,
-          )
+        ? h("p.meta.stay", { role: "presentation" }, `${count(this.stays)} ${this.stays === 1 ? "stays" : "stay"}`)
         : null,
       staying.map((each) => this.row(each)),
     ];
@@ -339,13 +311,11 @@ class Column {
             ? `→ ${item.to}`
             : "";
     const fades = item.then !== null && item.outcome === "stay" && item.strength - item.then >= 0.005;
-    const why = [
+    const why = dotted(
       item.reason,
       fades && item.then !== null ? `fades to ${item.then.toFixed(2)}` : "",
       item.proposed ? `${item.proposed} waits for you` : "",
-    ]
-      .filter(Boolean)
-      .join(" · ");
+    );
     const isDraggable = !this.page.isReadOnly;
     return memoryRow(
       /** @type {any} */ (item),
@@ -360,45 +330,34 @@ class Column {
           : {},
       },
       h(
-        "div",
-        { class: "body" },
+        "div.body",
         item.text,
         h(
-          "div",
-          { class: "fate-line" },
+          "div.fate-line",
           word ? h("b", { class: word.startsWith("→") ? "moves" : "" }, word) : null,
-          h("span", { class: "meta why" }, why),
+          h("span.meta.why", why),
           h(
-            "span",
-            { class: "meter", title: "strength" },
+            "span.meter",
+            { title: "strength" },
             h("i", { style: { width: `${Math.round(100 * Math.min(1, Math.max(0, item.strength)))}%` } }),
           ),
-          h("span", { class: "meta number" }, h("span", { class: "hidden" }, "strength "), item.strength.toFixed(2)),
+          h("span.meta.number", h("span.hidden", "strength "), item.strength.toFixed(2)),
         ),
       ),
     );
   }
 
-  /**
-   * @param {string | null} cursor
-   * @param {number} shown
-   * @param {number} total
-   */
+  /** @param {string | null} cursor @param {number} shown @param {number} total */
   drawMore(cursor, shown, total) {
     fill(
       this.more,
       cursor
         ? [
-            button(
-              `${count(Math.min(MORE, total - shown))} more`,
-              "",
-              () => {
-                this.shown = shown + MORE;
-                void this.read();
-              },
-              { class: "plain" },
-            ),
-            h("span", { class: "meta" }, ` the first ${count(shown)} of ${count(total)}`),
+            plainButton(`${count(Math.min(MORE, total - shown))} more`, () => {
+              this.shown = shown + MORE;
+              void this.read();
+            }),
+            h("span.meta", ` the first ${count(shown)} of ${count(total)}`),
           ]
         : null,
     );

@@ -4,19 +4,16 @@ import { call } from "../../api.js";
 import { difference } from "../../diff.js";
 import { count } from "../../format.js";
 import { h, memoryText } from "../../html.js";
-import { readInto, Rows } from "../../part.js";
+import { memoryLink } from "../../memory.js";
+import { MemoryRows, readInto } from "../../part.js";
 import { stepTable } from "./cycles.js";
 import { ACTIONS, cycleWords, STEPS } from "./cycle_words.js";
 
-/** @typedef {import("../../app.js").Page} Page */
-/** @typedef {import("../../../api_types").CycleOperationView} Operation */
-
-export class PreviewTab {
-  /** @param {Page} page */
+export class PreviewTab extends MemoryRows {
+  /** @param {import("../../app.js").Page} page */
   constructor(page) {
-    this.page = page;
-    this.place = h("div", { class: "preview" });
-    this.rows = new Rows(this.place);
+    super(page, h("div.preview"));
+    this.place = this.list;
   }
 
   read() {
@@ -26,9 +23,8 @@ export class PreviewTab {
       () => call("POST /v1/consolidate", { namespace: this.page.namespace, dry_run: true }),
       (answer) => {
         const head = h(
-          "p",
-          { class: "list-note" },
-          h("b", {}, `The next cycle would do this: ${cycleWords(answer.cycle)}. `),
+          "p.list-note",
+          h("b", `The next cycle would do this: ${cycleWords(answer.cycle)}. `),
           "Nothing was changed. ",
           answer.total > answer.operations.length
             ? `The first ${count(answer.operations.length)} of ${count(answer.total)} operations:`
@@ -37,7 +33,7 @@ export class PreviewTab {
         if (!answer.operations.length) {
           return [
             head,
-            h("p", { class: "meta" }, "No memory would move: nothing is old enough, used enough or faded enough. "),
+            h("p.meta", "No memory would move: nothing is old enough, used enough or faded enough. "),
             stepTable(answer.cycle),
           ];
         }
@@ -48,7 +44,7 @@ export class PreviewTab {
             { role: "list", "aria-label": "Operations" },
             answer.operations.map((each, index) => this.row(each, index)),
           ),
-          h("h2", {}, "Its steps"),
+          h("h2", "Its steps"),
           stepTable(answer.cycle),
         ];
       },
@@ -56,19 +52,15 @@ export class PreviewTab {
     ).then(() => this.rows.keep());
   }
 
-  /**
-   * @param {Operation} operation
-   * @param {number} index
-   */
+  /** @param {import("../../../api_types").CycleOperationView} operation @param {number} index */
   row(operation, index) {
     const { texts, text } = operation;
     return h(
-      "div",
-      { class: "operation", role: "listitem", tabindex: -1, "data-row": String(index), "data-id": operation.ids[0] },
+      "div.operation",
+      { role: "listitem", tabindex: -1, "data-row": String(index), "data-id": operation.ids[0] },
       h(
-        "p",
-        { class: "meta" },
-        h("b", {}, ACTIONS[operation.action] ?? operation.action),
+        "p.meta",
+        h("b", ACTIONS[operation.action] ?? operation.action),
         operation.action === "promote" ? ` to ${operation.step === "gate" ? "core" : "working"}` : "",
         ` · ${operation.reason || (STEPS[operation.step] ?? operation.step)}`,
       ),
@@ -77,37 +69,13 @@ export class PreviewTab {
           ? null
           : h(
               "p",
-              {},
-              text && at === 0
-                ? difference(each, text)
-                : h(
-                    "button",
-                    {
-                      type: "button",
-                      class: "plain memory-link",
-                      on: { click: () => this.page.set({ id: operation.ids[at] }) },
-                    },
-                    memoryText(each),
-                  ),
+              text && at === 0 ? difference(each, text) : memoryLink(this.page, operation.ids[at], memoryText(each)),
             ),
       ),
-      text && texts[0] === null
-        ? h("p", {}, h("span", { class: "hidden" }, "added: "), h("ins", { dir: "auto" }, text))
-        : null,
+      text && texts[0] === null ? h("p", h("span.hidden", "added: "), h("ins", { dir: "auto" }, text)) : null,
     );
   }
 
-  current() {
-    return this.rows.selected?.dataset.id ?? null;
-  }
-  /** @param {number} delta */
-  step(delta) {
-    this.rows.step(delta);
-  }
-  open() {
-    const id = this.current();
-    if (id) this.page.set({ id });
-  }
   back() {
     this.page.go("lifecycle");
     return true;

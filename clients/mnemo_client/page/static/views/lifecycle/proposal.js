@@ -2,8 +2,8 @@
 
 import { ApiError, ask, call } from "../../api.js";
 import { difference, differenceSides } from "../../diff.js";
-import { count, counted, day, moment, TRUST } from "../../format.js";
-import { button, fill, h, memoryText } from "../../html.js";
+import { count, counted, day, dotted, moment, TRUST } from "../../format.js";
+import { button, fill, h, memoryText, plainButton } from "../../html.js";
 import { trustMark } from "../../memory.js";
 import { ACTIONS } from "./cycle_words.js";
 import { specificsMissing } from "./specifics.js";
@@ -33,21 +33,17 @@ const CONSEQUENCES = {
 
 /** One proposal on the screen. */
 export class ProposalBox {
-  /**
-   * @param {import("./review.js").ReviewTab} tab
-   * @param {Proposal} proposal
-   */
+  /** @param {import("./review.js").ReviewTab} tab @param {Proposal} proposal */
   constructor(tab, proposal) {
     this.tab = tab;
     this.page = tab.page;
     this.proposal = proposal;
     this.isDecided = false;
     this.isEditing = false;
-    this.result = h("div", { class: "column result" });
-    this.actions = h("div", { class: "actions" });
+    this.result = h("div.column.result");
+    this.actions = h("div.actions");
     this.message = h("div", { role: "status" });
-    this.place = h("div", {
-      class: "proposal",
+    this.place = h("div.proposal", {
       role: "listitem",
       tabindex: -1,
       "data-row": proposal.id,
@@ -70,18 +66,13 @@ export class ProposalBox {
   draw() {
     const { action, reason, at, stale, similarity, memories } = this.proposal;
     const isSensitive = memories.some((each) => each.tags.includes("sensitive"));
-    const body = h("div", { class: "columns" });
+    const body = h("div.columns");
     if (isSensitive) {
       fill(
         body,
         h(
-          "div",
-          { class: "column" },
-          h(
-            "button",
-            { type: "button", class: "cover", on: { click: () => fill(body, this.columns()) } },
-            "sensitive: show the texts",
-          ),
+          "div.column",
+          h("button.cover", { on: { click: () => fill(body, this.columns()) } }, "sensitive: show the texts"),
         ),
       );
     } else {
@@ -92,17 +83,15 @@ export class ProposalBox {
     fill(
       this.place,
       h(
-        "header",
-        { class: "row" },
-        h("b", {}, ACTIONS[action] ?? action),
+        "header.row",
+        h("b", ACTIONS[action] ?? action),
         h(
-          "span",
-          { class: "meta grow" },
+          "span.meta.grow",
           reason,
           " ",
-          similarity === null ? null : h("span", { class: "badge" }, `alike ${similarity.toFixed(2)}`),
+          similarity === null ? null : h("span.badge", `alike ${similarity.toFixed(2)}`),
         ),
-        h("span", { class: "meta" }, moment(at)),
+        h("span.meta", moment(at)),
       ),
       body,
       this.page.isReadOnly ? null : this.foot(),
@@ -114,12 +103,10 @@ export class ProposalBox {
     if (stale) {
       return h(
         "footer",
-        {},
         h(
-          "p",
-          { class: "row" },
-          h("span", { class: "grow meta" }, `stale: ${stale}`),
-          button("Look again", "", () => void this.tab.audit(), { class: "plain" }),
+          "p.row",
+          h("span.grow.meta", `stale: ${stale}`),
+          plainButton("Look again", () => void this.tab.audit()),
           button("Reject", "n", () => void this.reject(), { class: "plain" }),
         ),
       );
@@ -127,29 +114,27 @@ export class ProposalBox {
     fill(
       this.actions,
       h(
-        "button",
-        { type: "button", class: "primary", "aria-keyshortcuts": "y", on: { click: () => void this.approve() } },
+        "button.primary",
+        { "aria-keyshortcuts": "y", on: { click: () => void this.approve() } },
         "Approve",
-        h("kbd", {}, "y"),
+        h("kbd", "y"),
       ),
       text === null ? null : button("Edit, then approve", "e", () => void this.edit()),
       button("Reject", "n", () => void this.reject()),
-      h("span", { class: "meta consequence" }, [CONSEQUENCES[action], "can be undone"].filter(Boolean).join(" · ")),
+      h("span.meta.consequence", dotted(CONSEQUENCES[action], "can be undone")),
     );
-    return h("footer", {}, this.actions, this.message);
+    return h("footer", this.actions, this.message);
   }
 
   /** What it is about, and what would come of it. */
   columns() {
     const { memories, text, action } = this.proposal;
     const [first, ...others] = memories;
-    if (!first) return h("div", { class: "column" }, h("p", { class: "meta" }, "The memory is gone."));
+    if (!first) return h("div.column", h("p.meta", "The memory is gone."));
     if (others.length === 0) {
       fill(
         this.result,
-        text
-          ? [h("p", { class: "meta" }, "Result"), difference(first.content, text)]
-          : h("p", {}, "→ ", this.resultWords()),
+        text ? [h("p.meta", "Result"), difference(first.content, text)] : h("p", "→ ", this.resultWords()),
       );
       return [this.column("", first, memoryText(first.content)), this.result];
     }
@@ -157,8 +142,7 @@ export class ProposalBox {
       fill(this.result, ...this.resultParts(null));
       return [
         h(
-          "div",
-          { class: "column wide" },
+          "div.column.wide",
           memories
             .slice(0, SOURCES_SHOWN)
             .map((each, index) =>
@@ -170,9 +154,7 @@ export class ProposalBox {
                   : memoryText(each.content),
               ),
             ),
-          memories.length > SOURCES_SHOWN
-            ? h("p", { class: "meta" }, `and ${count(memories.length - SOURCES_SHOWN)} more`)
-            : null,
+          memories.length > SOURCES_SHOWN ? h("p.meta", `and ${count(memories.length - SOURCES_SHOWN)} more`) : null,
         ),
         this.result,
       ];
@@ -182,37 +164,27 @@ export class ProposalBox {
     return [this.column("A", others[0], sides.before), this.column("B", first, sides.after), this.result];
   }
 
-  /**
-   * @param {string} letter
-   * @param {Memory} memory
-   * @param {HTMLElement} text
-   */
+  /** @param {string} letter @param {Memory} memory @param {HTMLElement} text */
   column(letter, memory, text) {
     return h(
       "div",
       { class: letter ? "column" : "column wide" },
       h(
-        "p",
-        { class: "meta row" },
+        "p.meta.row",
         letter ? `${letter} · ` : "",
         trustMark(memory.trust),
-        h("span", {}, `· ${day(memory.event_at)}`),
-        memory.access_count ? h("span", {}, `· recalled ${counted(memory.access_count, "time")}`) : null,
+        h("span", `· ${day(memory.event_at)}`),
+        memory.access_count ? h("span", `· recalled ${counted(memory.access_count, "time")}`) : null,
         letter === "B" && this.proposal.memories.length === 2
-          ? h("span", { class: "badge" }, this.proposal.text ? "stays first" : "stays")
+          ? h("span.badge", this.proposal.text ? "stays first" : "stays")
           : null,
         h(
-          "button",
-          {
-            type: "button",
-            class: "plain open-card",
-            "aria-label": `Open ${letter || "it"}`,
-            on: { click: () => this.page.set({ id: memory.id }) },
-          },
+          "button.plain.open-card",
+          { "aria-label": `Open ${letter || "it"}`, on: { click: () => this.page.set({ id: memory.id }) } },
           "open",
         ),
       ),
-      h("p", {}, text),
+      h("p", text),
     );
   }
 
@@ -222,14 +194,14 @@ export class ProposalBox {
    */
   resultParts(against) {
     const { text, memories } = this.proposal;
-    if (!text) return [h("p", { class: "meta" }, "Result"), h("p", {}, this.resultWords()), this.trustLine()];
+    if (!text) return [h("p.meta", "Result"), h("p", this.resultWords()), this.trustLine()];
     const missing = specificsMissing(
       memories.map((each) => each.content),
       text,
     );
     return [
-      h("p", { class: "meta" }, against ? "Result · against B" : "Result"),
-      h("p", {}, against ? difference(against.content, text) : memoryText(text)),
+      h("p.meta", against ? "Result · against B" : "Result"),
+      h("p", against ? difference(against.content, text) : memoryText(text)),
       checkLine(missing, memories.length),
       this.trustLine(),
     ];
@@ -237,8 +209,8 @@ export class ProposalBox {
 
   resultWords() {
     const { action, tag } = this.proposal;
-    if (action === "tag") return [`It is tagged `, h("span", { class: "badge", dir: "auto" }, `#${tag}`), "."];
-    if (action === "supersede") return ["B stands; A is shown under it as ", h("span", { class: "badge past" }, "was")];
+    if (action === "tag") return [`It is tagged `, h("span.badge", { dir: "auto" }, `#${tag}`), "."];
+    if (action === "supersede") return ["B stands; A is shown under it as ", h("span.badge.past", "was")];
     return RESULTS[action] ?? "It is carried out on the memories as they are.";
   }
 
@@ -251,15 +223,12 @@ export class ProposalBox {
       trust === "user"
         ? "you said"
         : `came from ${TRUST[trust]?.[1] === "you" ? "you" : `a source “${TRUST[trust]?.[1] ?? trust}”`}`;
-    return h("p", { class: "warn check" }, `⚠ B ${word(first.trust)}: less trusted than A, which ${word(more.trust)}`);
+    return h("p.warn.check", `⚠ B ${word(first.trust)}: less trusted than A, which ${word(more.trust)}`);
   }
 
   // Decisions
 
-  /**
-   * @param {string} [text]
-   * @param {boolean} [isForced]
-   */
+  /** @param {string} [text] @param {boolean} [isForced] */
   async approve(text, isForced = false) {
     if (this.proposal.stale) return this.page.toast(`It cannot be approved: ${this.proposal.stale}`);
     if (this.isEditing && text === undefined) return;
@@ -289,7 +258,7 @@ export class ProposalBox {
       if (!(error instanceof ApiError) || error.status !== 422 || text === undefined) return this.page.fail(error);
       fill(
         this.message,
-        h("p", { class: "warn" }, `⚠ ${error.message.replace(/; send it with `force`.*$/, "")}`),
+        h("p.warn", `⚠ ${error.message.replace(/; send it with `force`.*$/, "")}`),
         button("Approve it all the same", "", () => void this.approve(text, true)),
       );
     }
@@ -324,26 +293,21 @@ export class ProposalBox {
     }
   }
 
-  line = h("li", { class: "row" });
+  line = h("li.row");
 
-  /**
-   * @param {string} what
-   * @param {string} more
-   * @param {(() => void) | null} undo
-   */
+  /** @param {string} what @param {string} more @param {(() => void) | null} undo */
   foldedLine(what, more, undo) {
     const { memories } = this.proposal;
     fill(
       this.line,
-      h("b", {}, what),
+      h("b", what),
       h(
-        "span",
-        { class: "grow line-clamp" },
+        "span.grow.line-clamp",
         `${ACTIONS[this.proposal.action] ?? this.proposal.action} `,
         memories[0] && !memories[0].tags.includes("sensitive") ? ["“", memoryText(memories[0].content), "”"] : null,
       ),
-      h("span", { class: "meta" }, more),
-      undo ? button("undo", "", undo, { class: "plain" }) : null,
+      h("span.meta", more),
+      undo ? plainButton("undo", undo) : null,
     );
     return this.line;
   }
@@ -356,8 +320,8 @@ export class ProposalBox {
     if (text === null) return this.page.toast("This writes no text that could be edited: approve or reject it");
     this.isEditing = true;
     const draft = await ask(`/page/drafts/review-${id}`).catch(() => null);
-    const check = h("div", {});
-    const field = h("textarea", { class: "edit", rows: 6, dir: "auto", "aria-label": "The text of the result" });
+    const check = h("div");
+    const field = h("textarea.edit", { rows: 6, dir: "auto", "aria-label": "The text of the result" });
     field.value = draft?.text ?? text;
     const look = () =>
       fill(
@@ -379,15 +343,10 @@ export class ProposalBox {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) save();
     });
     look();
-    fill(this.result, h("p", { class: "meta" }, "Result, as you write it"), field, check);
+    fill(this.result, h("p.meta", "Result, as you write it"), field, check);
     fill(
       this.actions,
-      h(
-        "button",
-        { type: "button", class: "primary", on: { click: save } },
-        "Approve this text",
-        h("kbd", {}, "Ctrl ↵"),
-      ),
+      h("button.primary", { on: { click: save } }, "Approve this text", h("kbd", "Ctrl ↵")),
       button("Back to the proposed text", "Esc", () => this.endEdit()),
     );
     field.focus();
@@ -406,16 +365,12 @@ export class ProposalBox {
   }
 }
 
-/**
- * @param {string[]} missing
- * @param {number} sources
- */
+/** @param {string[]} missing @param {number} sources */
 function checkLine(missing, sources) {
   const of = sources === 2 ? "A and B" : "the memories";
-  if (!missing.length) return h("p", { class: "ok check" }, `✓ every number, name and date of ${of} is in it`);
+  if (!missing.length) return h("p.ok.check", `✓ every number, name and date of ${of} is in it`);
   return h(
-    "p",
-    { class: "warn check" },
+    "p.warn.check",
     "⚠ not in it: ",
     h("b", { dir: "auto" }, missing.slice(0, 8).join(", ")),
     missing.length > 8 ? ` and ${missing.length - 8} more` : "",

@@ -6,18 +6,15 @@ import { button, fill, h } from "../../html.js";
 import { commandLine, emptyState, readInto, Rows } from "../../part.js";
 import { ProposalBox } from "./proposal.js";
 
-/** @typedef {import("../../app.js").Page} Page */
-/** @typedef {import("../../../api_types").ProposalView} Proposal */
-
 const SHOWN = 50;
 export class ReviewTab {
-  /** @param {Page} page */
+  /** @param {import("../../app.js").Page} page */
   constructor(page) {
     this.page = page;
-    this.head = h("div", { class: "row list-note" });
-    this.decided = h("ul", { class: "plain-list decided", "aria-label": "Decided" });
-    this.list = h("div", { class: "proposals", role: "group", "aria-label": "What waits for you" });
-    this.place = h("div", { class: "review" }, this.head, this.decided, this.list);
+    this.head = h("div.row.list-note");
+    this.decided = h("ul.plain-list.decided", { "aria-label": "Decided" });
+    this.list = h("div.proposals", { role: "group", "aria-label": "What waits for you" });
+    this.place = h("div.review", this.head, this.decided, this.list);
     this.rows = new Rows(this.list);
     /** @type {Map<string, ProposalBox>} */
     this.boxes = new Map();
@@ -41,7 +38,7 @@ export class ReviewTab {
     const isFirst = !this.boxes.size;
     void readInto(
       this.page,
-      isFirst ? this.list : h("div", {}),
+      isFirst ? this.list : h("div"),
       () => call("GET /v1/review", { namespace: this.page.namespace, limit: SHOWN }),
       ({ proposals, total }) => {
         this.total = total;
@@ -58,7 +55,7 @@ export class ReviewTab {
 
   /**
    * Take in what waits now: nothing that is there moves, what is new comes last.
-   * @param {Proposal[]} proposals
+   * @param {import("../../../api_types").ProposalView[]} proposals
    */
   update(proposals) {
     const waiting = new Set(proposals.map((each) => each.id));
@@ -85,11 +82,9 @@ export class ReviewTab {
     this.drawHead();
   }
 
-  get open() {
-    return () => {
-      const id = this.boxes.get(this.rows.key)?.proposal.memories[0]?.id;
-      if (id) this.page.set({ id });
-    };
+  open() {
+    const id = this.boxes.get(this.rows.key)?.proposal.memories[0]?.id;
+    if (id) this.page.set({ id });
   }
 
   drawHead() {
@@ -99,22 +94,15 @@ export class ReviewTab {
       this.total > SHOWN
         ? `The first ${count(waiting)} of ${count(this.total)} changes that wait for you. `
         : `${counted(waiting, "change waits", "changes wait")} for you. `;
-    const key = (/** @type {string} */ name, /** @type {string} */ what) => [h("kbd", {}, name), ` ${what} `];
+    const key = (/** @type {string} */ name, /** @type {string} */ what) => [h("kbd", name), ` ${what} `];
     fill(
       this.head,
       waiting
         ? [
-            h("span", { class: "grow" }, more, "Nothing happens until you say so."),
+            h("span.grow", more, "Nothing happens until you say so."),
             this.page.isReadOnly
               ? null
-              : h(
-                  "span",
-                  { class: "meta keys-line" },
-                  key("y", "approve"),
-                  key("n", "reject"),
-                  key("e", "edit"),
-                  key("j k", "move"),
-                ),
+              : h("span.meta.keys-line", key("y", "approve"), key("n", "reject"), key("e", "edit"), key("j k", "move")),
           ]
         : null,
     );
@@ -127,21 +115,20 @@ export class ReviewTab {
         "All decided",
         [
           "Nothing waits for your decision. Which changes of a cycle wait is said by the setting ",
-          h("code", {}, "lifecycle.review"),
+          h("code", "lifecycle.review"),
           ": ",
-          h("code", {}, "core"),
+          h("code", "core"),
           " for those to core, ",
-          h("code", {}, "all"),
+          h("code", "all"),
           " also for those that hide or rewrite a memory.",
         ],
         commandLine("See how it is set:", setting),
         this.page.isReadOnly
           ? null
           : h(
-              "p",
-              { class: "row" },
+              "p.row",
               button("Look for something now", "", () => void this.audit()),
-              h("span", { class: "meta" }, "an audit of core and working; it proposes, and changes nothing"),
+              h("span.meta", "an audit of core and working; it proposes, and changes nothing"),
             ),
         commandLine("The same on the command line:", "mnemo audit"),
       ),

@@ -1,33 +1,26 @@
 // What was deleted, and what was set aside when it came in; both come back.
 
 import { call } from "../../api.js";
+import { lastingDialog, wordForm } from "../../controls.js";
 import { bytes, count, counted, day, memories as memoriesText, moment } from "../../format.js";
-import { button, fill, h, memoryText } from "../../html.js";
-import { excerpt, metaLine, restore } from "../../memory.js";
-import { commandLine, emptyState, readInto, Rows } from "../../part.js";
+import { button, fill, h, memoryText, plainButton } from "../../html.js";
+import { excerpt, memoryLink, metaLine, restore } from "../../memory.js";
+import { commandLine, emptyState, MemoryRows, readInto } from "../../part.js";
 
 /** @typedef {import("../../app.js").Page} Page */
-/** @typedef {import("../../../api_types").TrashView} Entry */
-/** @typedef {import("../../../api_types").MemoryView} Memory */
 
 const SHOWN = 25;
 const DAY_MS = 86_400_000;
 const ASIDE_DAYS = 30; // after which a rejected text is dropped
-const WORD = "empty";
 
 /** A list of memories that are not among the others, each of which comes back. */
-class AwayTab {
-  /**
-   * @param {Page} page
-   * @param {string} label
-   */
+class AwayTab extends MemoryRows {
+  /** @param {Page} page @param {string} label */
   constructor(page, label) {
-    this.page = page;
-    this.head = h("div", { class: "row list-note" });
-    this.list = h("div", { role: "group", "aria-label": label });
-    this.rows = new Rows(this.list);
-    this.more = h("div", {});
-    this.place = h("div", { class: "away" }, this.head, this.list, this.more);
+    super(page, h("div", { role: "group", "aria-label": label }));
+    this.head = h("div.row.list-note");
+    this.more = h("div");
+    this.place = h("div.away", this.head, this.list, this.more);
     this.shown = SHOWN;
     /** @type {Record<string, () => void>} */
     this.keys = page.isReadOnly ? {} : { r: () => this.restore() };
@@ -38,13 +31,9 @@ class AwayTab {
     if (id) void restore(this.page, id);
   }
 
-  /**
-   * @param {Memory} memory
-   * @param {string} why
-   * @param {string} until
-   */
+  /** @param {import("../../../api_types").MemoryView} memory @param {string} why @param {string} until */
   row(memory, why, until) {
-    const who = h("span", {});
+    const who = h("span");
     void call("GET /v1/memories/{id}/history", { limit: 1 }, { part: memory.id }).then(
       ({ versions }) => {
         if (versions[0]) who.textContent = `by ${versions[0].by || "you"}, ${moment(versions[0].at)}`;
@@ -53,26 +42,15 @@ class AwayTab {
     );
     const text = memory.tags.includes("sensitive")
       ? excerpt(memory)
-      : h(
-          "button",
-          { type: "button", class: "plain memory-link", on: { click: () => this.page.set({ id: memory.id }) } },
-          memoryText(memory.content),
-        );
+      : memoryLink(this.page, memory.id, memoryText(memory.content));
     return h(
-      "div",
-      { class: "hit gone", role: "listitem", tabindex: -1, "data-row": memory.id },
+      "div.hit.gone",
+      { role: "listitem", tabindex: -1, "data-row": memory.id, "data-id": memory.id },
       h(
-        "div",
-        { class: "body" },
+        "div.body",
         text,
         metaLine(memory),
-        h(
-          "span",
-          { class: "meta" },
-          why ? h("span", { dir: "auto" }, why.replaceAll("_", " ")) : null,
-          who,
-          h("span", {}, until),
-        ),
+        h("span.meta", why ? h("span", { dir: "auto" }, why.replaceAll("_", " ")) : null, who, h("span", until)),
       ),
       this.page.isReadOnly
         ? null
@@ -80,25 +58,17 @@ class AwayTab {
     );
   }
 
-  /**
-   * @param {string | null} cursor
-   * @param {() => void} read
-   */
+  /** @param {string | null} cursor @param {() => void} read */
   drawMore(cursor, read) {
     fill(
       this.more,
       cursor
         ? [
-            button(
-              `${SHOWN} more`,
-              "",
-              () => {
-                this.shown += SHOWN;
-                read();
-              },
-              { class: "plain" },
-            ),
-            h("span", { class: "meta" }, ` the first ${count(this.shown)}`),
+            plainButton(`${SHOWN} more`, () => {
+              this.shown += SHOWN;
+              read();
+            }),
+            h("span.meta", ` the first ${count(this.shown)}`),
           ]
         : null,
     );
@@ -107,18 +77,6 @@ class AwayTab {
   /** @param {boolean} isEmpty */
   drawn(isEmpty) {
     this.list.setAttribute("role", isEmpty ? "group" : "list");
-  }
-
-  current() {
-    return this.rows.selected?.dataset.row ?? null;
-  }
-  /** @param {number} delta */
-  step(delta) {
-    this.rows.step(delta);
-  }
-  open() {
-    const id = this.current();
-    if (id) this.page.set({ id });
   }
 }
 
@@ -166,51 +124,32 @@ export class TrashTab extends AwayTab {
       number
         ? [
             h(
-              "span",
-              { class: "grow" },
+              "span.grow",
               keep
                 ? `What is here is dropped for good after ${counted(keep, "day")}.`
                 : "What is here stays until you restore it or empty the trash.",
               " To forget one at once: ",
-              h("kbd", {}, "m"),
+              h("kbd", "m"),
               ".",
             ),
             this.page.isReadOnly ? null : button("Empty the trash …", "", () => void this.empty(), { class: "danger" }),
           ]
         : null,
-      number && status ? h("span", { class: "meta" }, bytes(status.trash.bytes ?? 0)) : null,
+      number && status ? h("span.meta", bytes(status.trash.bytes ?? 0)) : null,
     );
   }
 
   /** Empty the trash, which cannot be undone, once the word was typed. */
   async empty() {
     const { page } = this;
-    const act = h("button", { type: "submit", class: "danger", disabled: true }, "Empty");
-    const field = h("input", {
-      type: "text",
-      autocomplete: "off",
-      "aria-label": `Type ${WORD}`,
-      on: {
-        input: () => {
-          act.disabled = field.value.trim() !== WORD;
-        },
-      },
-    });
-    const submit = async (/** @type {Event} */ event) => {
-      event.preventDefault();
+    const { dialog, place } = lastingDialog("empty-title");
+    const act = async () => {
       dialog.close();
       await page.write(async () => {
         const { dropped } = await call("DELETE /v1/trash", { confirm: true, namespace: page.namespace });
         return { text: `The trash is empty: ${memoriesText(dropped)} dropped for good` };
       });
     };
-    const place = h("div", {});
-    const dialog = h(
-      "dialog",
-      { class: "forget", "aria-labelledby": "empty-title", on: { close: () => dialog.remove() } },
-      place,
-    );
-    document.body.append(dialog);
     try {
       const plan = await call("DELETE /v1/trash", { namespace: page.namespace });
       fill(
@@ -218,21 +157,14 @@ export class TrashTab extends AwayTab {
         h("h2", { id: "empty-title" }, "Empty the trash"),
         h(
           "p",
-          {},
           `${memoriesText(plan.dropped)} with ${bytes(plan.bytes)} are dropped for good`,
           page.namespace === "*" ? ", of all namespaces." : `, of ${page.namespace}.`,
         ),
-        h("p", { class: "meta" }, "This cannot be undone. Backups keep what they have."),
-        h(
-          "form",
-          { class: "row", on: { submit } },
-          h("label", { class: "grow" }, h("span", { class: "meta" }, `Type the word ${WORD}`), field),
-          act,
-          h("button", { type: "button", on: { click: () => dialog.close() } }, "Keep it"),
-        ),
+        h("p.meta", "This cannot be undone. Backups keep what they have."),
+        wordForm(dialog, "empty", "Empty", act),
       );
       dialog.showModal();
-      field.focus();
+      place.querySelector("input")?.focus();
     } catch (error) {
       dialog.remove();
       page.fail(error);
@@ -259,7 +191,6 @@ export class AsideTab extends AwayTab {
           memories.length
             ? h(
                 "span",
-                {},
                 "What came in and was not taken up: it is found by nobody. ",
                 this.page.isReadOnly ? "" : "Restore what is worth keeping.",
               )
@@ -287,7 +218,7 @@ export class AsideTab extends AwayTab {
 }
 
 /**
- * @param {Entry} entry
+ * @param {import("../../../api_types").TrashView} entry
  * @param {number} keep in days; 0: for ever
  */
 const left = (entry, keep) => (keep ? until(entry.at + keep * DAY_MS) : "kept until the trash is emptied");

@@ -2,8 +2,8 @@
 
 import { ApiError, call } from "../../api.js";
 import { count, counted, memories as memoriesText, moment } from "../../format.js";
-import { button, fill, h, memoryText } from "../../html.js";
-import { excerpt } from "../../memory.js";
+import { button, fill, h, memoryText, plainButton } from "../../html.js";
+import { excerpt, takeBack } from "../../memory.js";
 
 /** @typedef {import("../../app.js").Page} Page */
 /** @typedef {import("../../../api_types").UndoAnswer} UndoAnswer */
@@ -19,10 +19,7 @@ export async function undoCycle(id) {
   return forwardAgain(await call("POST /v1/undo", { cycle: id }));
 }
 
-/**
- * @param {UndoAnswer} done
- * @returns {(() => Promise<UndoAnswer>) | null}
- */
+/** @param {UndoAnswer} done @returns {(() => Promise<UndoAnswer>) | null} */
 export function forwardAgain(done) {
   const { undo_seq: seq, undo_group: group } = done;
   if (group) return () => call("POST /v1/undo", { group });
@@ -58,20 +55,19 @@ export async function proposeUndo(page, place, wanted, { label, done }) {
       },
       { class: "primary" },
     );
-    const list = h("ul", { class: "plain-list" });
+    const list = h("ul.plain-list");
     fill(
       place,
       h(
-        "div",
-        { class: "box undo-plan", role: "group", "aria-label": "What it takes back" },
+        "div.box.undo-plan",
+        { role: "group", "aria-label": "What it takes back" },
         h(
           "p",
-          {},
-          h("b", {}, `Takes back ${counted(plan.seqs.length, "change")} of ${memoriesText(plan.total)}`),
+          h("b", `Takes back ${counted(plan.seqs.length, "change")} of ${memoriesText(plan.total)}`),
           "; none of them was changed since.",
         ),
         list,
-        h("div", { class: "actions" }, act, keep),
+        h("div.actions", act, keep),
       ),
     );
     act.focus();
@@ -81,7 +77,7 @@ export async function proposeUndo(page, place, wanted, { label, done }) {
     const later = /** @type {Later[]} */ (error.body?.later ?? []);
     if (later.length) keep.textContent = "Leave it";
     const about = { class: "box undo-plan", role: "group", "aria-label": "It cannot be taken back" };
-    fill(place, h("div", about, refusal(page, error, later), h("div", { class: "actions" }, keep)));
+    fill(place, h("div", about, refusal(page, error, later), h("div.actions", keep)));
     keep.focus();
   }
 }
@@ -94,30 +90,23 @@ export async function proposeUndo(page, place, wanted, { label, done }) {
  * @returns {import("../../html.js").Children}
  */
 function refusal(page, error, later) {
-  if (!later.length) return h("p", { class: "warn" }, `⚠ ${error.message}`);
-  const takeBack = (/** @type {number} */ seq) =>
-    page.write(async () => ({
-      text: `Change ${seq} was taken back`,
-      undo: forwardAgain(await call("POST /v1/undo", { seq })),
-    }));
+  if (!later.length) return h("p.warn", `⚠ ${error.message}`);
   const rows = later.slice(0, MEMORIES_SHOWN).map((each) =>
     h(
-      "li",
-      { class: "row" },
-      button(`memory ${each.id.slice(-8)}`, "", () => page.set({ id: each.id }), { class: "plain" }),
-      h("span", { class: "grow meta" }, `${moment(each.at)} · ${each.by || "you"} · ${each.what} ${each.seq}`),
-      button("Take this back", "", () => void takeBack(each.seq), { class: "plain" }),
+      "li.row",
+      plainButton(`memory ${each.id.slice(-8)}`, () => page.set({ id: each.id })),
+      h("span.grow.meta", `${moment(each.at)} · ${each.by || "you"} · ${each.what} ${each.seq}`),
+      plainButton("Take this back", () => void takeBack(page, each.seq)),
     ),
   );
   const more = later.length - MEMORIES_SHOWN;
   return [
     h(
       "p",
-      {},
-      h("b", { class: "warn" }, `⚠ Nothing is taken back: ${counted(later.length, "change")} came since`),
+      h("b.warn", `⚠ Nothing is taken back: ${counted(later.length, "change")} came since`),
       " on the same memories. Take those back first.",
     ),
-    h("ul", { class: "plain-list" }, rows, more > 0 ? h("li", { class: "meta" }, `and ${count(more)} more`) : null),
+    h("ul.plain-list", rows, more > 0 ? h("li.meta", `and ${count(more)} more`) : null),
   ];
 }
 
@@ -133,20 +122,15 @@ async function listMemories(page, list, ids, total) {
     memory.tags.includes("sensitive")
       ? excerpt(memory)
       : h(
-          "button",
-          { type: "button", class: "plain grow line-clamp", on: { click: () => page.set({ id: memory.id }) } },
+          "button.plain.grow.line-clamp",
+          { on: { click: () => page.set({ id: memory.id }) } },
           memoryText(memory.content),
         );
   fill(
     list,
     memories.map((memory) =>
-      h(
-        "li",
-        { class: "row" },
-        text(memory),
-        h("span", { class: "meta" }, memory.state === "active" ? memory.layer : memory.state),
-      ),
+      h("li.row", text(memory), h("span.meta", memory.state === "active" ? memory.layer : memory.state)),
     ),
-    total > MEMORIES_SHOWN ? h("li", { class: "meta" }, `and ${memoriesText(total - MEMORIES_SHOWN)} more`) : null,
+    total > MEMORIES_SHOWN ? h("li.meta", `and ${memoriesText(total - MEMORIES_SHOWN)} more`) : null,
   );
 }

@@ -1,18 +1,12 @@
 // The devices that share the memory.
 
 import { call } from "../../api.js";
-import { counted, moment } from "../../format.js";
-import { button, h } from "../../html.js";
+import { counted, dotted, moment } from "../../format.js";
+import { h, plainButton } from "../../html.js";
 
-/** @typedef {import("../../app.js").Page} Page */
 /** @typedef {import("../../../api_types").SyncAnswer} SyncAnswer */
-/** @typedef {import("../../../api_types").SyncDevice} Device */
 
-/**
- * @param {Page} page
- * @param {SyncAnswer} answer
- * @param {(answer: SyncAnswer) => void} draw
- */
+/** @param {import("../../app.js").Page} page @param {SyncAnswer} answer @param {(answer: SyncAnswer) => void} draw */
 export function devicesPanel(page, answer, draw) {
   const exchange = async () => {
     try {
@@ -22,37 +16,33 @@ export function devicesPanel(page, answer, draw) {
     }
   };
   const head = h(
-    "header",
-    { class: "row" },
-    h("h2", { class: "grow" }, "Devices"),
-    answer.shared && !page.isReadOnly ? button("Exchange now", "", () => void exchange(), { class: "plain" }) : null,
+    "header.row",
+    h("h2.grow", "Devices"),
+    answer.shared && !page.isReadOnly ? plainButton("Exchange now", () => void exchange()) : null,
   );
   if (!answer.shared) {
     return [
       head,
-      h("p", {}, "This memory is on one device. Two devices keep one memory through a folder that both have."),
-      h("pre", { class: "command" }, h("code", {}, "mnemo sync init FOLDER")),
+      h("p", "This memory is on one device. Two devices keep one memory through a folder that both have."),
+      h("pre.command", h("code", "mnemo sync init FOLDER")),
     ];
   }
   return [
     head,
-    answer.problem ? h("p", { class: "warn", role: "status" }, `⚠ ${answer.problem}`) : null,
-    h("ul", { class: "plain" }, (answer.devices ?? []).map(deviceRow)),
+    answer.problem ? h("p.warn", { role: "status" }, `⚠ ${answer.problem}`) : null,
+    h("ul.plain", (answer.devices ?? []).map(deviceRow)),
     h(
-      "p",
-      { class: "meta" },
-      [
+      "p.meta",
+      dotted(
         answer.exchanged_at ? `last exchange ${moment(answer.exchanged_at)}` : "no exchange since the start",
         answer.unsent ? `${counted(answer.unsent, "change")} not in the folder yet` : "",
         answer.runs_cycles ? "this one consolidates" : "another one consolidates",
-      ]
-        .filter(Boolean)
-        .join(" · "),
+      ),
     ),
   ];
 }
 
-/** @param {Device} device */
+/** @param {import("../../../api_types").SyncDevice} device */
 function deviceRow(device) {
   const state = device.is_this
     ? "this one"
@@ -61,9 +51,8 @@ function deviceRow(device) {
       : `${counted(device.read ?? 0, "change")} merged`;
   return h(
     "li",
-    {},
-    h("p", { class: "row" }, h("span", { class: "grow", dir: "auto" }, device.name || device.id), state),
-    device.problem ? h("p", { class: "warn" }, `⚠ ${device.problem}`) : null,
-    device.waiting ? h("p", { class: "meta" }, device.waiting) : null,
+    h("p.row", h("span.grow", { dir: "auto" }, device.name || device.id), state),
+    device.problem ? h("p.warn", `⚠ ${device.problem}`) : null,
+    device.waiting ? h("p.meta", device.waiting) : null,
   );
 }

@@ -13,15 +13,10 @@ export class EventLog {
     this.missed = 0;
     /** @type {HTMLElement[]} */
     this.lines = [];
-    this.list = h("div", { role: "log", "aria-live": "off", "aria-label": "Events", class: "events", tabindex: 0 });
-    this.button = h("button", {
-      type: "button",
-      class: "plain",
-      "aria-keyshortcuts": "s",
-      on: { click: () => this.stop() },
-    });
-    this.title = h("h2", { class: "grow" });
-    this.place = h("section", { class: "panel" }, h("header", { class: "row" }, this.title, this.button), this.list);
+    this.list = h("div.events", { role: "log", "aria-live": "off", "aria-label": "Events", tabindex: 0 });
+    this.button = h("button.plain", { "aria-keyshortcuts": "s", on: { click: () => this.stop() } });
+    this.title = h("h2.grow");
+    this.place = h("section.panel", h("header.row", this.title, this.button), this.list);
     this.draw();
   }
 
@@ -31,13 +26,10 @@ export class EventLog {
     this.draw();
   }
 
-  /**
-   * @param {string} name
-   * @param {any} data
-   */
+  /** @param {string} name @param {any} data */
   heard(name, data) {
     for (const words of wordsOf(name, data)) {
-      this.lines.unshift(h("p", {}, h("time", {}, CLOCK.format(Date.now())), ` ${words}`));
+      this.lines.unshift(h("p", h("time", CLOCK.format(Date.now())), ` ${words}`));
       if (this.isStopped) this.missed += 1;
     }
     this.lines.length = Math.min(this.lines.length, KEPT);
@@ -48,24 +40,18 @@ export class EventLog {
     fill(
       this.title,
       this.isStopped ? "○ Events" : "● Events",
-      this.missed ? h("span", { class: "meta" }, ` ${this.missed} came since`) : null,
+      this.missed ? h("span.meta", ` ${this.missed} came since`) : null,
     );
-    fill(this.button, this.isStopped ? "Go on" : "Stop", h("kbd", {}, "s"));
+    fill(this.button, this.isStopped ? "Go on" : "Stop", h("kbd", "s"));
     if (this.isStopped) return;
     fill(
       this.list,
-      this.lines.length
-        ? this.lines.slice(0, SHOWN)
-        : h("p", { class: "meta" }, "Nothing has happened since this view was opened."),
+      this.lines.length ? this.lines.slice(0, SHOWN) : h("p.meta", "Nothing has happened since this view was opened."),
     );
   }
 }
 
-/**
- * @param {string} name
- * @param {any} data
- * @returns {string[]}
- */
+/** @param {string} name @param {any} data @returns {string[]} */
 function wordsOf(name, data) {
   switch (name) {
     case "change":

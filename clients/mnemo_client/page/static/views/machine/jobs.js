@@ -1,16 +1,13 @@
 // What the daemon does in the background, and what it waits for.
 
 import { bar, moreButton } from "../../charts.js";
-import { count, counted, duration, moment } from "../../format.js";
+import { count, counted, dotted, duration, moment } from "../../format.js";
 import { h } from "../../html.js";
-
-/** @typedef {import("../../../api_types").JobsAnswer} JobsAnswer */
-/** @typedef {import("../../../api_types").JobStatus} Job */
 
 const FIRST = 5;
 
 /**
- * @param {JobsAnswer} answer
+ * @param {import("../../../api_types").JobsAnswer} answer
  * @param {Record<string, import("../../../api_types").ViewStatus>} views
  * @param {boolean} isAll
  * @param {(isAll: boolean) => void} draw
@@ -26,51 +23,37 @@ export function jobsPanel({ jobs, operations }, views, isAll, draw) {
   const shown = isAll ? sorted : sorted.filter((job, index) => job.state !== "idle" || index < FIRST);
   return [
     h(
-      "header",
-      { class: "row" },
-      h("h2", {}, "Jobs"),
-      h(
-        "span",
-        { class: "meta grow" },
-        `${count(jobs.length)}, ${atWork ? `${count(atWork)} at work` : "none at work"}`,
-      ),
+      "header.row",
+      h("h2", "Jobs"),
+      h("span.meta.grow", `${count(jobs.length)}, ${atWork ? `${count(atWork)} at work` : "none at work"}`),
       moreButton("All", draw, isAll),
     ),
     h(
-      "ul",
-      { class: "plain-list jobs" },
+      "ul.plain-list.jobs",
       operations.map((each) =>
         row(
           each.name,
-          each.total ? bar(each.done / each.total) : h("span", { class: "meta" }, each.step),
-          [
+          each.total ? bar(each.done / each.total) : h("span.meta", each.step),
+          dotted(
             each.total ? `${Math.round((100 * each.done) / each.total)}%` : counted(each.done, "done", "done"),
             each.seconds_left === null ? "" : duration(each.seconds_left),
-          ]
-            .filter(Boolean)
-            .join(" · "),
+          ),
         ),
       ),
       building.map(([name, view]) =>
         row(
           `index: ${name}`,
           bar(view.share),
-          [
+          dotted(
             `${Math.floor(100 * view.share)}%`,
             view.seconds_left === null ? (view.reason ?? "") : duration(view.seconds_left),
-          ]
-            .filter(Boolean)
-            .join(" · "),
+          ),
         ),
       ),
       shown.map((job) =>
         row(
           job.name.replaceAll("_", " "),
-          h(
-            "span",
-            { class: "meta" },
-            job.state === "failing" ? h("span", { class: "warn" }, `⚠ ${job.last_failure ?? "it fails"}`) : job.summary,
-          ),
+          h("span.meta", job.state === "failing" ? h("span.warn", `⚠ ${job.last_failure ?? "it fails"}`) : job.summary),
           stateWords(job),
           job.slice,
         ),
@@ -79,7 +62,7 @@ export function jobsPanel({ jobs, operations }, views, isAll, draw) {
   ];
 }
 
-/** @param {Job} job */
+/** @param {import("../../../api_types").JobStatus} job */
 function stateWords(job) {
   if (job.state === "running") return "at work";
   if (job.state === "failing") return `failed ${counted(job.failures, "time")}`;
@@ -99,10 +82,4 @@ function stateWords(job) {
  * @param {string} [title]
  */
 const row = (name, middle, state, title) =>
-  h(
-    "li",
-    { title },
-    h("span", { class: "name" }, name),
-    h("span", { class: "middle" }, middle),
-    h("span", { class: "state" }, state),
-  );
+  h("li", { title }, h("span.name", name), h("span.middle.grow", middle), h("span.state", state));

@@ -3,20 +3,17 @@
 import { call } from "../../api.js";
 import { addressOf } from "../../app.js";
 import { bar, moreButton } from "../../charts.js";
-import { bytes, count, counted, duration, moment } from "../../format.js";
-import { button, h } from "../../html.js";
+import { table } from "../../controls.js";
+import { bytes, count, counted, dotted, duration, moment, valueText } from "../../format.js";
+import { h, plainButton } from "../../html.js";
 
 /** @typedef {import("../../app.js").Page} Page */
 /** @typedef {import("../../../api_types").ModelsAnswer} ModelsAnswer */
 /** @typedef {import("../../../api_types").ModelStatus} ModelStatus */
 /** @typedef {import("../../../api_types").ConfigAnswer} ConfigAnswer */
-/** @typedef {import("../../../api_types").LlmUsageAnswer} LlmUsageAnswer */
 
 const NAMESPACES_FIRST = 6;
-const SENTENCES = {
-  embedding: "finds by meaning",
-  llm: "answers in sentences, joins and merges memories",
-};
+const SENTENCES = { embedding: "finds by meaning", llm: "answers in sentences, joins and merges memories" };
 
 /**
  * @param {Page} page
@@ -29,67 +26,52 @@ export function modelsPanel(page, answer, isAll, draw) {
     const known = answer.models.find((each) => each.name === model.name);
     const state =
       model.state === "ready"
-        ? h("span", { class: "ok" }, "✓ ready")
+        ? h("span.ok", "✓ ready")
         : model.state === "failed"
-          ? h("span", { class: "warn" }, "⚠ failed")
-          : h("span", { class: "meta" }, model.state === "absent" ? "none" : "is being loaded");
-    const about = [
+          ? h("span.warn", "⚠ failed")
+          : h("span.meta", model.state === "absent" ? "none" : "is being loaded");
+    const about = dotted(
       SENTENCES[role],
       model.dimensions ? `${model.dimensions} numbers` : "",
       model.form ?? "",
       known ? bytes(known.bytes) : "",
       model.reason ?? "",
       model.hint ?? "",
-    ]
-      .filter(Boolean)
-      .join(" · ");
+    );
     return h(
       "li",
-      {},
       h(
-        "p",
-        { class: "row" },
-        h(
-          "span",
-          { class: "grow", dir: "auto" },
-          model.name ?? (role === "llm" ? "no language model" : "no embedding model"),
-        ),
+        "p.row",
+        h("span.grow", { dir: "auto" }, model.name ?? (role === "llm" ? "no language model" : "no embedding model")),
         state,
       ),
-      h("p", { class: "meta" }, about),
+      h("p.meta", about),
     );
   };
   const others = answer.models.filter(
     (each) => !each.in_use && each.name !== answer.embedding.name && each.name !== answer.llm.name,
   );
   return [
-    h("header", { class: "row" }, h("h2", { class: "grow" }, "Models"), moreButton("Change …", draw, isAll)),
+    h("header.row", h("h2.grow", "Models"), moreButton("Change …", draw, isAll)),
     h(
-      "ul",
-      { class: "plain-list lines-list" },
+      "ul.plain-list.lines-list",
       row("embedding", answer.embedding),
       row("llm", answer.llm),
       isAll
         ? others.map((each) =>
             h(
               "li",
-              {},
               h(
-                "p",
-                { class: "row" },
-                h("span", { class: "grow", dir: "auto" }, each.name),
+                "p.row",
+                h("span.grow", { dir: "auto" }, each.name),
                 each.installed
                   ? page.isReadOnly
                     ? null
-                    : button("Use", "", () => void use(page, each, answer), { class: "plain" })
+                    : plainButton("Use", () => void use(page, each, answer))
                   : null,
               ),
-              h(
-                "p",
-                { class: "meta" },
-                [each.role, bytes(each.bytes), each.licence, each.languages].filter(Boolean).join(" · "),
-              ),
-              each.installed ? null : h("code", {}, `mnemo models pull ${each.name}`),
+              h("p.meta", dotted(each.role, bytes(each.bytes), each.licence, each.languages)),
+              each.installed ? null : h("code", `mnemo models pull ${each.name}`),
             ),
           )
         : null,
@@ -97,11 +79,7 @@ export function modelsPanel(page, answer, isAll, draw) {
   ];
 }
 
-/**
- * @param {Page} page
- * @param {ModelsAnswer["models"][number]} model
- * @param {ModelsAnswer} answer
- */
+/** @param {Page} page @param {ModelsAnswer["models"][number]} model @param {ModelsAnswer} answer */
 async function use(page, model, answer) {
   const former = model.role === "llm" ? answer.llm.name : answer.embedding.name;
   await page.write(async () => {
@@ -113,64 +91,36 @@ async function use(page, model, answer) {
   });
 }
 
-/**
- * @param {ConfigAnswer} config
- * @param {boolean} isAll
- * @param {(isAll: boolean) => void} draw
- */
+/** @param {ConfigAnswer} config @param {boolean} isAll @param {(isAll: boolean) => void} draw */
 export function settingsPanel({ values, file }, isAll, draw) {
   const own = values.filter((each) => each.origin !== "default");
   const shown = isAll ? values : own;
   return [
     h(
-      "header",
-      { class: "row" },
-      h("h2", {}, "Settings"),
-      h("span", { class: "meta grow" }, `${count(own.length)} of ${count(values.length)} are yours`),
+      "header.row",
+      h("h2", "Settings"),
+      h("span.meta.grow", `${count(own.length)} of ${count(values.length)} are yours`),
       moreButton("All", draw, isAll),
     ),
     shown.length
       ? h(
-          "ul",
-          { class: "plain-list lines-list settings" },
+          "ul.plain-list.lines-list.settings",
           shown.map((each) =>
             h(
               "li",
-              {},
               h(
-                "p",
-                { class: "row" },
-                h("code", { class: "text grow" }, each.key),
-                h("span", { class: "text value", dir: "auto" }, said(each.value)),
+                "p.row",
+                h("code.text.grow", each.key),
+                h("span.text.value", { dir: "auto" }, each.value === "" ? "empty" : valueText(each.value)),
               ),
-              h("p", { class: "meta", title: each.origin }, each.origin.split("/").pop() ?? ""),
+              h("p.meta", { title: each.origin }, each.origin.split("/").pop() ?? ""),
             ),
           ),
         )
-      : h("p", { class: "meta" }, "All are at their defaults."),
-    h(
-      "p",
-      { class: "meta" },
-      "Change them in ",
-      h("code", { class: "text" }, file),
-      ", or see them with ",
-      h("code", {}, "mnemo config"),
-      ".",
-    ),
+      : h("p.meta", "All are at their defaults."),
+    h("p.meta", "Change them in ", h("code.text", file), ", or see them with ", h("code", "mnemo config"), "."),
   ];
 }
-
-/** @param {unknown} value */
-const said = (value) =>
-  value === ""
-    ? "empty"
-    : Array.isArray(value)
-      ? value.join(", ") || "none"
-      : value === null
-        ? "none"
-        : typeof value === "object"
-          ? JSON.stringify(value)
-          : String(value);
 
 /**
  * @param {Record<string, number>} namespaces
@@ -186,97 +136,68 @@ export function namespacesPanel(namespaces, isAll, draw) {
   const row = (/** @type {Node | string} */ name, /** @type {number} */ number) =>
     h(
       "li",
-      {},
-      h("span", { class: "name", dir: "auto" }, name),
-      h("span", { class: "middle" }, bar(number / most)),
-      h("span", { class: "state" }, count(number)),
+      h("span.name", { dir: "auto" }, name),
+      h("span.middle.grow", bar(number / most)),
+      h("span.state", count(number)),
     );
   return [
     h(
-      "header",
-      { class: "row" },
-      h("h2", { class: "grow" }, "Namespaces"),
+      "header.row",
+      h("h2.grow", "Namespaces"),
       sorted.length > NAMESPACES_FIRST ? moreButton("All", draw, isAll) : null,
     ),
     sorted.length
       ? h(
-          "ul",
-          { class: "plain-list jobs namespaces" },
+          "ul.plain-list.jobs.namespaces",
           shown.map(([name, number]) => row(h("a", { href: addressOf("search", { ns: name }) }, name), number)),
           rest.length ? row(counted(rest.length, "other"), others) : null,
         )
-      : h("p", { class: "meta" }, "None has a memory yet. The first is made by the first memory."),
+      : h("p.meta", "None has a memory yet. The first is made by the first memory."),
   ];
 }
 
-/**
- * @param {LlmUsageAnswer} answer
- * @param {ModelStatus} llm
- */
+/** @param {import("../../../api_types").LlmUsageAnswer} answer @param {ModelStatus} llm */
 export function usagePanel({ usage, since }, llm) {
   const head = h(
-    "header",
-    { class: "row" },
-    h("h2", { class: "grow" }, "Language model use"),
-    usage.length ? h("span", { class: "meta" }, since ? `since ${moment(since)}` : "since the beginning") : null,
+    "header.row",
+    h("h2.grow", "Language model use"),
+    usage.length ? h("span.meta", since ? `since ${moment(since)}` : "since the beginning") : null,
   );
   if (!usage.length) {
     return [
       head,
       h(
         "p",
-        {},
         llm.state === "absent"
           ? "None is chosen. Every task uses its method without one; joining and merging are left out."
           : "It was not asked for anything yet.",
       ),
       llm.state === "absent"
-        ? h("pre", { class: "command" }, h("code", {}, "mnemo models"))
-        : h("p", { class: "meta" }, "What each task would gain: ", h("code", {}, "mnemo llm")),
+        ? h("pre.command", h("code", "mnemo models"))
+        : h("p.meta", "What each task would gain: ", h("code", "mnemo llm")),
     ];
   }
   return [
     head,
-    h(
-      "table",
-      {},
-      h(
-        "thead",
-        {},
+    table(
+      ["task", "#calls", "#taken", "#tokens", "#a call"],
+      usage.map((each) =>
         h(
           "tr",
-          {},
-          h("th", { scope: "col" }, "task"),
-          ["calls", "taken", "tokens", "a call"].map((name) => h("th", { scope: "col", class: "number" }, name)),
-        ),
-      ),
-      h(
-        "tbody",
-        {},
-        usage.map((each) =>
+          h("td", each.site.replaceAll("_", " ")),
+          h("td.number", { "data-label": "calls" }, count(each.calls)),
           h(
-            "tr",
-            {},
-            h("td", {}, each.site.replaceAll("_", " ")),
-            h("td", { class: "number", "data-label": "calls" }, count(each.calls)),
-            h(
-              "td",
-              {
-                class: "number",
-                "data-label": "taken",
-                title: Object.entries(each.rejections)
-                  .map(([reason, number]) => `${count(number)} × ${reason}`)
-                  .join(", "),
-              },
-              count(each.outcomes.answered ?? 0),
-            ),
-            h("td", { class: "number", "data-label": "tokens" }, count(each.tokens_in + each.tokens_out)),
-            h(
-              "td",
-              { class: "number", "data-label": "a call" },
-              duration(each.milliseconds / Math.max(1, each.calls) / 1000),
-            ),
+            "td.number",
+            {
+              "data-label": "taken",
+              title: Object.entries(each.rejections)
+                .map(([reason, number]) => `${count(number)} × ${reason}`)
+                .join(", "),
+            },
+            count(each.outcomes.answered ?? 0),
           ),
+          h("td.number", { "data-label": "tokens" }, count(each.tokens_in + each.tokens_out)),
+          h("td.number", { "data-label": "a call" }, duration(each.milliseconds / Math.max(1, each.calls) / 1000)),
         ),
       ),
     ),

@@ -1,8 +1,9 @@
 // The watched folders of notes, and each file that was skipped.
 
 import { call } from "../../api.js";
-import { count, counted, shortPath } from "../../format.js";
-import { button, fill, h } from "../../html.js";
+import { table } from "../../controls.js";
+import { count, counted, dotted, shortPath } from "../../format.js";
+import { button, fill, h, plainButton } from "../../html.js";
 
 /** @typedef {import("../../app.js").Page} Page */
 /** @typedef {import("../../../api_types").NotesStatus} NotesStatus */
@@ -19,20 +20,14 @@ const STATES = {
   paused: "paused",
 };
 
-/**
- * @param {Page} page
- * @param {NotesStatus} notes
- */
+/** @param {Page} page @param {NotesStatus} notes */
 export function notesPanel(page, notes) {
-  const form = h("div", {});
+  const form = h("div");
   const head = h(
-    "header",
-    { class: "row" },
-    h("h2", { class: "grow" }, "Notes folders"),
-    page.isReadOnly || !notes.roots.length
-      ? null
-      : button("Look again", "", () => void rescan(page), { class: "plain" }),
-    page.isReadOnly ? null : button("Add a folder …", "", () => addForm(page, form), { class: "plain" }),
+    "header.row",
+    h("h2.grow", "Notes folders"),
+    page.isReadOnly || !notes.roots.length ? null : plainButton("Look again", () => void rescan(page)),
+    page.isReadOnly ? null : plainButton("Add a folder …", () => addForm(page, form)),
   );
   if (!notes.roots.length) {
     return [
@@ -40,56 +35,36 @@ export function notesPanel(page, notes) {
       form,
       h(
         "p",
-        {},
         "No folder is watched. A folder of notes is read in seconds, and remembered again whenever a file changes; the files stay as they are.",
       ),
-      h("pre", { class: "command" }, h("code", {}, "mnemo notes add ~/notes")),
+      h("pre.command", h("code", "mnemo notes add ~/notes")),
     ];
   }
-  return [
-    head,
-    form,
-    h(
-      "table",
-      {},
-      h(
-        "thead",
-        { class: "hidden" },
-        h(
-          "tr",
-          {},
-          ["folder", "namespace", "files", "passages", "state", "stop"].map((name) => h("th", { scope: "col" }, name)),
-        ),
-      ),
-      h(
-        "tbody",
-        {},
-        notes.roots.map((root) => rootRow(page, root)),
-      ),
-    ),
-    skipped(notes),
-  ];
+  const heads = ["folder", "namespace", "files", "passages", "state", "stop"];
+  const folders = table(
+    heads,
+    notes.roots.map((root) => rootRow(page, root)),
+  );
+  folders.tHead?.classList.add("hidden");
+  return [head, form, folders, skipped(notes)];
 }
 
-/**
- * @param {Page} page
- * @param {Root} root
- */
+/** @param {Page} page @param {Root} root */
 function rootRow(page, root) {
-  const state = [STATES[root.state] ?? root.state, root.waiting ? `${count(root.waiting)} wait` : "", root.reason ?? ""]
-    .filter(Boolean)
-    .join(" · ");
+  const state = dotted(
+    STATES[root.state] ?? root.state,
+    root.waiting ? `${count(root.waiting)} wait` : "",
+    root.reason ?? "",
+  );
   return h(
     "tr",
-    {},
-    h("td", {}, h("code", { class: "text", title: root.path, dir: "auto" }, shortPath(root.path))),
-    h("td", { class: "meta", dir: "auto" }, root.namespace),
-    h("td", { class: "number" }, counted(root.files, "file")),
-    h("td", { class: "number" }, counted(root.chunks, "passage")),
+    h("td", h("code.text", { title: root.path, dir: "auto" }, shortPath(root.path))),
+    h("td.meta", { dir: "auto" }, root.namespace),
+    h("td.number", counted(root.files, "file")),
+    h("td.number", counted(root.chunks, "passage")),
     h("td", { class: root.state === "missing" ? "warn" : "" }, state),
     h(
       "td",
-      {},
       page.isReadOnly
         ? null
         : button("Stop", "", () => void stop(page, root), {
@@ -104,7 +79,7 @@ function rootRow(page, root) {
 function skipped(notes) {
   if (!notes.skipped_total) return null;
   const shown = notes.skipped.slice(0, SKIPPED_FIRST);
-  const list = h("ul", { class: "plain-list skipped" });
+  const list = h("ul.plain-list.skipped");
   const draw = (/** @type {NotesStatus["skipped"]} */ files) => {
     const rest = notes.skipped_total - files.length;
     const reasons = Object.entries(notes.skipped_by_reason)
@@ -113,23 +88,17 @@ function skipped(notes) {
     fill(
       list,
       files.map((file) =>
-        h(
-          "li",
-          {},
-          h("code", { class: "text", title: file.path, dir: "auto" }, shortPath(file.path)),
-          h("span", { class: "meta" }, file.reason),
-        ),
+        h("li", h("code.text", { title: file.path, dir: "auto" }, shortPath(file.path)), h("span.meta", file.reason)),
       ),
       rest > 0
         ? h(
             "li",
-            {},
             files.length < notes.skipped.length
               ? button(`${count(notes.skipped.length - files.length)} more`, "", () => draw(notes.skipped), {
                   class: "plain",
                 })
-              : h("span", { class: "meta" }, `the first ${count(files.length)} of ${count(notes.skipped_total)}`),
-            h("span", { class: "meta" }, `all: ${reasons}`),
+              : h("span.meta", `the first ${count(files.length)} of ${count(notes.skipped_total)}`),
+            h("span.meta", `all: ${reasons}`),
           )
         : null,
     );
@@ -138,7 +107,7 @@ function skipped(notes) {
   return h(
     "details",
     { open: true },
-    h("summary", {}, `${counted(notes.skipped_total, "file was", "files were")} skipped`),
+    h("summary", `${counted(notes.skipped_total, "file was", "files were")} skipped`),
     list,
   );
 }
@@ -157,10 +126,7 @@ async function rescan(page) {
   });
 }
 
-/**
- * @param {Page} page
- * @param {Root} root
- */
+/** @param {Page} page @param {Root} root */
 async function stop(page, root) {
   await page.write(async () => {
     const { ids } = await call("DELETE /v1/notes/roots", { id: root.id });
@@ -171,10 +137,7 @@ async function stop(page, root) {
   });
 }
 
-/**
- * @param {Page} page
- * @param {HTMLElement} place
- */
+/** @param {Page} page @param {HTMLElement} place */
 function addForm(page, place) {
   if (place.hasChildNodes()) return fill(place);
   const path = h("input", { type: "text", "aria-label": "Folder, as a whole path", dir: "auto" });
@@ -198,11 +161,11 @@ function addForm(page, place) {
   fill(
     place,
     h(
-      "form",
-      { class: "prompt", on: { submit } },
-      h("label", { class: "grow" }, h("span", { class: "meta" }, "Folder, as a whole path"), path),
-      h("label", {}, h("span", { class: "meta" }, "Namespace"), namespace),
-      h("button", { class: "primary" }, "Watch it"),
+      "form.prompt",
+      { on: { submit } },
+      h("label.grow", h("span.meta", "Folder, as a whole path"), path),
+      h("label", h("span.meta", "Namespace"), namespace),
+      h("button.primary", "Watch it"),
       button("Cancel", "", () => fill(place)),
     ),
   );

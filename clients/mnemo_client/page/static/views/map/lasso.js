@@ -1,10 +1,10 @@
 // What lies in the lasso: how many, of what, as a list; and what can be done with all of them.
 
 import { call } from "../../api.js";
-import { moved, tagged, together } from "../../bulk_writes.js";
+import { promptAfter } from "../../controls.js";
 import { count, counted, memories as memoriesText } from "../../format.js";
-import { button, fill, h } from "../../html.js";
-import { memoryList, plainRow } from "../../memory.js";
+import { button, fill, h, plainButton } from "../../html.js";
+import { memoryList, moved, plainRow, tagged, together } from "../../memory.js";
 
 /** @typedef {import("../../app.js").Page} Page */
 /** @typedef {import("../../../api_types").MemoryView} Memory */
@@ -15,11 +15,7 @@ const WRITTEN_MAX = 500; // memories that are tagged or moved at once
 const LAYERS = ["buffer", "working", "core"];
 
 export class LassoPane {
-  /**
-   * @param {Page} page
-   * @param {import("../../sayers.js").Sayers} sayers
-   * @param {() => void} clear
-   */
+  /** @param {Page} page @param {import("../../sayers.js").Sayers} sayers @param {() => void} clear */
   constructor(page, sayers, clear) {
     this.page = page;
     this.sayers = sayers;
@@ -28,9 +24,9 @@ export class LassoPane {
     this.ids = [];
     this.isListed = false;
     this.members = memoryList(page, "Memories in the lasso");
-    this.more = h("p", {});
-    this.actions = h("div", { class: "actions" });
-    this.place = h("div", { class: "lasso-part" });
+    this.more = h("p");
+    this.actions = h("div.actions");
+    this.place = h("div.lasso-part");
   }
 
   /** @type {Record<string, () => void>} */
@@ -57,17 +53,16 @@ export class LassoPane {
       .map(([name, all]) => `${name} ${count(all.length)}`);
     const rest = parts.length > 3 ? ` · ${counted(parts.length - 3, "other")}` : "";
     this.members = memoryList(this.page, "Memories in the lasso");
-    this.more = h("p", {});
+    this.more = h("p");
     this.drawActions();
     fill(
       this.place,
       h(
-        "div",
-        { class: "row" },
-        h("h2", { class: "pane-title grow" }, `${count(ids.length)} in the lasso`),
+        "div.row",
+        h("h2.pane-title.grow", `${count(ids.length)} in the lasso`),
         button("Clear", "Esc", this.clear, { class: "plain" }),
       ),
-      h("p", { class: "meta" }, parts.slice(0, 3).join(" · "), rest),
+      h("p.meta", parts.slice(0, 3).join(" · "), rest),
       this.actions,
       this.members.list,
       this.more,
@@ -103,10 +98,7 @@ export class LassoPane {
       list.append(...memories.map((memory) => plainRow(memory)));
       this.members.keep();
       const left = this.ids.length - list.childElementCount;
-      fill(
-        this.more,
-        left > 0 ? button(`${count(left)} more`, "", () => void this.readMembers(LISTED), { class: "plain" }) : null,
-      );
+      fill(this.more, left > 0 ? plainButton(`${count(left)} more`, () => void this.readMembers(LISTED)) : null);
     } catch (error) {
       this.page.fail(error);
     }
@@ -136,25 +128,10 @@ export class LassoPane {
     });
   }
 
-  /**
-   * @param {HTMLInputElement | HTMLSelectElement} field
-   * @param {string} verb
-   * @param {() => void} act
-   */
+  /** @param {HTMLInputElement | HTMLSelectElement} field @param {string} verb @param {() => void} act */
   askOnce(field, verb, act) {
-    this.place.querySelector(".prompt")?.remove();
-    const submit = (/** @type {Event} */ event) => {
-      event.preventDefault();
-      form.remove();
-      act();
-    };
-    const form = h(
-      "form",
-      { class: "prompt row", on: { submit } },
-      h("span", { class: "grow" }, field),
-      h("button", { class: "primary" }, `${verb} ${count(Math.min(WRITTEN_MAX, this.ids.length))}`),
-    );
-    this.actions.after(form);
+    const number = count(Math.min(WRITTEN_MAX, this.ids.length));
+    promptAfter(this.actions, h("span.grow", field), `${verb} ${number}`, act);
     field.focus();
   }
 
@@ -165,7 +142,7 @@ export class LassoPane {
    */
   async writeAll(write, done) {
     const ids = this.ids.slice(0, WRITTEN_MAX);
-    const progress = h("p", { class: "meta", role: "status" });
+    const progress = h("p.meta", { role: "status" });
     fill(this.actions, progress);
     let reached = 0;
     await this.page.write(async () => {

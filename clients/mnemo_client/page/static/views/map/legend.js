@@ -1,5 +1,6 @@
 // What the colours of the map stand for, and its topics as a table.
 
+import { table } from "../../controls.js";
 import { count, counted, memories as memoriesText } from "../../format.js";
 import { h } from "../../html.js";
 
@@ -25,29 +26,22 @@ export function legend(by, { categories }, lit, only, choose) {
     const key = each.key || "none";
     return h(
       "li",
-      {},
       h(
-        "button",
-        { type: "button", class: "plain", "aria-pressed": String(only === key), on: { click: () => choose(key) } },
+        "button.plain",
+        { "aria-pressed": String(only === key), on: { click: () => choose(key) } },
         h("i", { style: { background: `var(${each.token})` } }),
-        h("span", { class: "grow line-clamp", dir: "auto" }, each.name),
-        h("span", { class: "number" }, count(each.count)),
+        h("span.grow.line-clamp", { dir: "auto" }, each.name),
+        h("span.number", count(each.count)),
       ),
     );
   });
   return [
-    h(
-      "div",
-      { class: "row" },
-      h("h2", { class: "grow" }, by === "topic" ? "Topics" : `By ${by}`),
-      h("span", { class: "meta" }, "click: only this one"),
-    ),
-    lit === null ? null : h("p", { class: "meta", role: "status" }, `${matches}${count(total)}`),
-    h("ul", { class: "plain-list legend-list" }, rows),
+    h("div.row", h("h2.grow", by === "topic" ? "Topics" : `By ${by}`), h("span.meta", "click: only this one")),
+    lit === null ? null : h("p.meta", { role: "status" }, `${matches}${count(total)}`),
+    h("ul.plain-list.legend-list", rows),
     left.length
       ? h(
-          "p",
-          { class: "meta" },
+          "p.meta",
           `and ${counted(left.length, "smaller one")} with ${memoriesText(left.reduce((sum, each) => sum + each.count, 0))}`,
         )
       : null,
@@ -72,12 +66,10 @@ export function topicTable({ categories, ownOf }, points) {
     const words = near.map((other) => categories[other].name).join(" · ");
     return h(
       "tr",
-      {},
       h("td", { dir: "auto" }, each.name),
-      h("td", { class: "number", "data-label": "memories" }, count(each.count)),
+      h("td.number", { "data-label": "memories" }, count(each.count)),
       h("td", { "data-label": "near it" }, each.key ? words : "everywhere"),
     );
   });
-  const heads = h("tr", {}, h("th", {}, "topic"), h("th", { class: "number" }, "memories"), h("th", {}, "near it"));
-  return h("table", {}, h("thead", {}, heads), h("tbody", {}, rows));
+  return table(["topic", "#memories", "near it"], rows);
 }

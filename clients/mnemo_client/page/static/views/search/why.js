@@ -3,7 +3,6 @@
 import { count, signed } from "../../format.js";
 import { h } from "../../html.js";
 
-/** @typedef {import("../../../api_types").RecallAnswer} RecallAnswer */
 /** @typedef {import("../../../api_types").CandidateTrace} Candidate */
 
 export const GROUPS = /** @type {const} */ (["word", "sense", "text", "near", "time"]);
@@ -25,42 +24,37 @@ const GROUP_WORDS = {
  */
 export function whyBars(mine, other, index, score, otherScore) {
   const own = groupsOf(mine);
-  if (!own) return h("p", { class: "meta" }, "The shares of this ranker are not summed by kind.");
+  if (!own) return h("p.meta", "The shares of this ranker are not summed by kind.");
   const theirs = other ? groupsOf(other) : null;
   const scale = Math.max(0.01, ...GROUPS.flatMap((name) => [Math.abs(own[name] ?? 0), Math.abs(theirs?.[name] ?? 0)]));
   const total = (/** @type {Partial<Record<string, number | null>>} */ groups) =>
     GROUPS.reduce((sum, name) => sum + (groups[name] ?? 0), 0);
   return h(
-    "section",
-    { class: "why-bars" },
+    "section.why-bars",
     GROUPS.map((name) => {
       const value = own[name];
       const tick = theirs?.[name];
       return h(
-        "div",
-        { class: "why-bar" },
-        h("span", {}, name, h("span", { class: "meta" }, ` ${GROUP_WORDS[name]}`)),
+        "div.why-bar",
+        h("span", name, h("span.meta", ` ${GROUP_WORDS[name]}`)),
         h(
-          "span",
-          { class: "axis" },
+          "span.axis",
           value === null || value === undefined ? null : half(value / scale),
           tick === null || tick === undefined
             ? null
-            : h("i", { class: "tick", style: { "inset-inline-start": `${50 + (50 * tick) / scale}%` } }),
+            : h("i.tick", { style: { "inset-inline-start": `${50 + (50 * tick) / scale}%` } }),
         ),
-        h("span", { class: "value" }, value === null || value === undefined ? "–" : signed(value)),
+        h("span.value", value === null || value === undefined ? "–" : signed(value)),
       );
     }),
     h(
-      "div",
-      { class: "why-bar" },
-      h("span", {}, "all together"),
-      h("span", { class: "legend" }, `▮ hit ${index + 1}`, theirs ? ` ❘ hit ${index}` : ""),
-      h("span", { class: "value" }, h("b", {}, signed(total(own)))),
+      "div.why-bar",
+      h("span", "all together"),
+      h("span.legend", `▮ hit ${index + 1}`, theirs ? ` ❘ hit ${index}` : ""),
+      h("span.value", h("b", signed(total(own)))),
     ),
     h(
-      "p",
-      { class: "meta" },
+      "p.meta",
       `${signed(total(own))} makes a score of ${score.toFixed(2)}`,
       theirs && otherScore !== undefined
         ? `; hit ${index} has ${signed(total(theirs))}, which makes ${otherScore.toFixed(2)}.`
@@ -78,27 +72,23 @@ export function groupsOf(candidate) {
   return /** @type {any} */ (candidate).groups ?? null;
 }
 
-/**
- * @param {Candidate | undefined} candidate
- * @param {number} scale
- */
+/** @param {Candidate | undefined} candidate @param {number} scale */
 export function bars(candidate, scale) {
   const groups = candidate && groupsOf(candidate);
-  if (!groups) return h("span", { class: "bars" });
+  if (!groups) return h("span.bars");
   const words = GROUPS.map(
     (name) =>
       `${name} ${groups[name] === null || groups[name] === undefined ? "not known" : signed(groups[name] ?? 0)}`,
   ).join(", ");
   return h(
-    "span",
-    { class: "bars", role: "img", "aria-label": words, title: words },
+    "span.bars",
+    { role: "img", "aria-label": words, title: words },
     GROUPS.map((name) => {
       const value = groups[name];
-      if (value === null || value === undefined) return h("span", { class: "unknown" }, "–");
+      if (value === null || value === undefined) return h("span.unknown", "–");
       const share = Math.min(1, Math.abs(value) / scale);
       return h(
         "span",
-        {},
         h("i", { class: value < 0 ? "down" : "up", style: { height: `${Math.max(1, Math.round(13 * share))}px` } }),
       );
     }),
@@ -138,7 +128,7 @@ export function scoreWords(ranker, score) {
 /** @param {string[]} reasons */
 export const sentence = (reasons) => `${reasons.join(", ").replace(/^./, (first) => first.toUpperCase())}.`;
 
-/** @param {RecallAnswer} answer */
+/** @param {import("../../../api_types").RecallAnswer} answer */
 export function funnel(answer) {
   const trace = /** @type {import("../../../api_types").RecallTrace} */ (answer.trace);
   const found = Object.fromEntries(trace.channels.map((each) => [each.name, each.found]));
@@ -159,8 +149,7 @@ export function funnel(answer) {
     ["shown", count(answer.memories.length)],
   ];
   return h(
-    "dl",
-    { class: "funnel" },
-    rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))),
+    "dl.funnel",
+    rows.map(([name, value]) => h("div", h("dt", name), h("dd", value))),
   );
 }

@@ -17,21 +17,17 @@ const NODES = 300;
  */
 export const showTogether = (page, place) => drawTogether(page, place).catch((error) => page.fail(error));
 
-/**
- * @param {Page} page
- * @param {HTMLElement} place
- */
+/** @param {Page} page @param {HTMLElement} place */
 async function drawTogether(page, place) {
   const graph = await call("GET /v1/graph", { namespace: page.namespace, relation: "co_occurs", limit: NODES });
   let chosenNode = "";
-  const head = h("h3", { class: "grow" }, "What is talked about together");
+  const head = h("h3.grow", "What is talked about together");
   if (!graph.nodes.length) {
     return fill(
       place,
       head,
       h(
-        "p",
-        { class: "meta" },
+        "p.meta",
         "Nothing yet: this grows from conversations that agents have recorded, as what they talk about is recalled together.",
       ),
     );
@@ -42,11 +38,11 @@ async function drawTogether(page, place) {
     size: each.members,
   }));
   const edges = graph.edges.map((edge) => ({ from: edge.source, to: edge.target, weight: edge.weight }));
-  const picture = h("div", { class: "graph-place" });
+  const picture = h("div.graph-place");
   const table = withTable(picture, () =>
     graphTable(nodes, edges, ["about", "turns", "talked about together with (times)"]),
   );
-  const said = h("p", { class: "meta", role: "status" });
+  const said = h("p.meta", { role: "status" });
   const draw = async () => {
     const left = await drawGraph(picture, nodes, edges, {
       label: `${count(nodes.length)} topics of conversations, ${counted(edges.length, "pair")} talked about together`,
@@ -74,6 +70,6 @@ async function drawTogether(page, place) {
           ],
     );
   };
-  fill(place, h("div", { class: "row" }, head, table.toggle), picture, table.place, said);
+  fill(place, h("div.row", head, table.toggle), picture, table.place, said);
   await draw();
 }

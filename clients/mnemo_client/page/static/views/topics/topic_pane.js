@@ -1,13 +1,13 @@
 // One topic: its growth, its members by nearness, and its name.
 
+import { monthBars } from "../../charts.js";
 import { ApiError, call } from "../../api.js";
-import { count, counted, memories as memoriesText } from "../../format.js";
-import { button, fill, h } from "../../html.js";
-import { excerpt, memoryList, memoryRow, metaLine } from "../../memory.js";
-import { monthBars } from "../../month_bars.js";
+import { promptAfter } from "../../controls.js";
+import { count, counted, dotted, memories as memoriesText } from "../../format.js";
+import { button, fill, h, plainButton } from "../../html.js";
+import { excerpt, memoryList, memoryRow, metaLine, undoOf } from "../../memory.js";
 import { nameOf } from "./tree.js";
 
-/** @typedef {import("../../app.js").Page} Page */
 /** @typedef {import("../../../api_types").TopicView} Topic */
 
 const STANDING = 5; // memories that stand for a topic
@@ -15,7 +15,7 @@ const MEMBERS = 50; // more of them at a time
 
 export class TopicPane {
   /**
-   * @param {Page} page
+   * @param {import("../../app.js").Page} page
    * @param {Topic} topic
    * @param {Topic[]} path the topics above it, the highest first
    * @param {number} below topics below it
@@ -27,27 +27,24 @@ export class TopicPane {
     /** @type {string | null} */
     this.cursor = null;
     this.members = memoryList(page, "Members of the topic");
-    this.more = h("p", {});
-    this.months = h("div", {});
+    this.more = h("p");
+    this.months = h("div");
     this.title = h(
-      "div",
-      { class: "view-head" },
-      h("h2", { class: "pane-title text", dir: "auto" }, nameOf(topic)),
-      h("span", { class: "grow" }),
+      "div.view-head",
+      h("h2.pane-title.text", { dir: "auto" }, nameOf(topic)),
+      h("span.grow"),
       page.isReadOnly ? null : button("Rename", "e", () => this.rename()),
     );
     this.place = h(
-      "div",
-      { class: "topic-pane" },
+      "div.topic-pane",
       this.title,
       h(
-        "p",
-        { class: "meta" },
+        "p.meta",
         path.map((above) => [button(nameOf(above), "", () => choose(above), { class: "plain", dir: "auto" }), " › "]),
-        [memoriesText(topic.count), below ? `${counted(below, "topic")} below` : ""].filter(Boolean).join(" · "),
+        dotted(memoriesText(topic.count), below ? `${counted(below, "topic")} below` : ""),
       ),
       this.months,
-      h("section", {}, h("h3", {}, "Its members"), this.members.list, this.more),
+      h("section", h("h3", "Its members"), this.members.list, this.more),
     );
     void this.read(STANDING);
   }
@@ -74,7 +71,7 @@ export class TopicPane {
           memoryRow(
             memory,
             {},
-            h("div", { class: "body" }, excerpt(memory), metaLine(memory)),
+            h("div.body", excerpt(memory), metaLine(memory)),
             h("span", near, (nearness[index] ?? 0).toFixed(2)),
           ),
         ),
@@ -82,10 +79,7 @@ export class TopicPane {
       members.keep();
       const left = topic.count - members.list.childElementCount;
       const words = left > MEMBERS ? `${MEMBERS} more of ${count(topic.count)}` : `All ${count(topic.count)}`;
-      fill(
-        this.more,
-        this.cursor && left > 0 ? button(words, "", () => void this.read(MEMBERS), { class: "plain" }) : null,
-      );
+      fill(this.more, this.cursor && left > 0 ? plainButton(words, () => void this.read(MEMBERS)) : null);
     } catch (error) {
       if (error instanceof ApiError && error.isGone) return this.page.noteDaemon(false);
       this.page.fail(error);
@@ -95,7 +89,6 @@ export class TopicPane {
   /** Ask for a name of the person's own; none at all gives it back to the daemon. */
   rename() {
     const { topic } = this;
-    this.place.querySelector(".prompt")?.remove();
     const field = h("input", {
       type: "text",
       value: topic.name,
@@ -103,23 +96,13 @@ export class TopicPane {
       maxlength: 80,
       dir: "auto",
     });
-    const submit = (/** @type {Event} */ event) => {
-      event.preventDefault();
-      form.remove();
+    promptAfter(this.title, h("span.grow", field), "Save", () => {
       const asked = { name: field.value.trim() || null, namespace: topic.namespace };
       void this.page.write(async () => {
         const { seq, topic: after } = await call("POST /v1/topics/{id}/rename", asked, { part: topic.id });
-        const undo = seq ? () => call("POST /v1/undo", { seq }) : null;
-        return { text: `${nameOf(topic)} is now ${after.name}`, undo };
+        return { text: `${nameOf(topic)} is now ${after.name}`, undo: undoOf(seq) };
       });
-    };
-    const form = h(
-      "form",
-      { class: "row prompt", on: { submit } },
-      h("span", { class: "grow" }, field),
-      h("button", { class: "primary" }, "Save"),
-    );
-    this.title.after(form);
+    });
     field.select();
   }
 }

@@ -50,20 +50,20 @@ export function treeRows(tree, outside) {
   const hasNamespaces = new Set(all.map((topic) => topic.namespace)).size > 1;
   return [
     h(
-      "div",
-      { role: "row", class: "topic-row head" },
-      h("span", { role: "columnheader", class: "grow" }, "name"),
-      h("span", { role: "columnheader", class: "topic-meter" }, "memories"),
-      h("span", { role: "columnheader", class: "number hidden" }, "number"),
+      "div.topic-row.head",
+      { role: "row" },
+      h("span.grow", { role: "columnheader" }, "name"),
+      h("span.topic-meter", { role: "columnheader" }, "memories"),
+      h("span.number.hidden", { role: "columnheader" }, "number"),
     ),
     rows.map((topic) => row(tree, topic, most, hasNamespaces)),
     outside
       ? h(
-          "div",
-          { role: "row", class: "topic-row" },
-          h("span", { role: "gridcell", class: "topic-name grow outside" }, h("b", {}, "no topic")),
+          "div.topic-row",
+          { role: "row" },
+          h("span.topic-name.grow.outside", { role: "gridcell" }, h("b", "no topic")),
           meterCell(outside, most),
-          h("span", { role: "gridcell", class: "number" }, count(outside)),
+          h("span.number", { role: "gridcell" }, count(outside)),
         )
       : null,
   ];
@@ -80,10 +80,9 @@ function row({ children, opened, chosen }, topic, most, hasNamespaces) {
   const isParent = children.has(key);
   const isOpen = opened.has(key);
   return h(
-    "div",
+    "div.topic-row",
     {
       role: "row",
-      class: "topic-row",
       id: `topic-${key}`,
       "data-topic": key,
       "aria-level": topic.level + 1,
@@ -91,33 +90,23 @@ function row({ children, opened, chosen }, topic, most, hasNamespaces) {
       "aria-expanded": isParent ? String(isOpen) : null,
     },
     h(
-      "span",
-      {
-        role: "gridcell",
-        class: "topic-name grow",
-        style: { "padding-inline-start": `${8 + 20 * topic.level}px` },
-        title: nameOf(topic),
-      },
-      h("span", { class: "twisty", "aria-hidden": "true" }, isParent ? (isOpen ? "▾" : "▸") : ""),
+      "span.topic-name.grow",
+      { role: "gridcell", style: { "padding-inline-start": `${8 + 20 * topic.level}px` }, title: nameOf(topic) },
+      h("span.twisty", { "aria-hidden": "true" }, isParent ? (isOpen ? "▾" : "▸") : ""),
       h(topic.level ? "span" : "b", { dir: "auto" }, nameOf(topic)),
-      hasNamespaces && !topic.level && topic.namespace !== "default"
-        ? h("span", { class: "badge" }, topic.namespace)
-        : null,
+      hasNamespaces && !topic.level && topic.namespace !== "default" ? h("span.badge", topic.namespace) : null,
     ),
     meterCell(topic.count, most),
-    h("span", { role: "gridcell", class: "number" }, count(topic.count)),
+    h("span.number", { role: "gridcell" }, count(topic.count)),
   );
 }
 
-/**
- * @param {number} value
- * @param {number} most
- */
+/** @param {number} value @param {number} most */
 function meterCell(value, most) {
   return h(
-    "span",
-    { class: "topic-meter", role: "gridcell", "aria-hidden": "true" },
-    h("span", { class: "meter" }, h("i", { style: { width: `${Math.max(value ? 1 : 0, (100 * value) / most)}%` } })),
+    "span.topic-meter",
+    { role: "gridcell", "aria-hidden": "true" },
+    h("span.meter", h("i", { style: { width: `${Math.max(value ? 1 : 0, (100 * value) / most)}%` } })),
   );
 }
 
@@ -160,13 +149,7 @@ function areasIn(tree, all, box, level) {
         },
       },
       height >= NAMED_AREA && width >= 48
-        ? h(
-            "span",
-            { class: "area-name", dir: "auto" },
-            nameOf(topic),
-            " ",
-            h("span", { class: "meta" }, count(topic.count)),
-          )
+        ? h("span.area-name", { dir: "auto" }, nameOf(topic), " ", h("span.meta", count(topic.count)))
         : null,
     );
     const below = tree.children.get(keyOf(topic)) ?? [];

@@ -1,1 +1,0 @@
-"""Language-model tasks that write: summaries, merged and shortened texts, names."""
