@@ -442,14 +442,14 @@ def test_the_cache_of_analysed_texts_is_bounded_by_their_characters(cache: TextC
 @pytest.mark.parametrize("length", [10, 300, 1024, 4000, 8192])
 def test_texts_in_a_cache_have_at_most_its_characters_whatever_their_length(length: int) -> None:
     read: list[str] = []
-    cache = TextCache(read.append, 1 << 16)
+    cache = TextCache(read.append, 1 << 17)
     texts = [f"{number:05}".ljust(length) for number in range(2000)]
     for text in (*texts, texts[-1]):
         cache(text)
     assert read == texts  # the last one was read once
-    assert len(cache) * length <= 1 << 16
+    assert len(cache) * length <= 1 << 17
     cache("x" * 20_000)
-    assert len(cache) * length <= 1 << 16
+    assert len(cache) * length <= 1 << 17
     cache.clear()
     assert len(cache) == 0
 

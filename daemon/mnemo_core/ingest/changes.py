@@ -9,6 +9,7 @@ overrules.
 import base64
 import functools
 import itertools
+import sys
 import zlib
 from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
@@ -38,7 +39,6 @@ class _Statement:
     def __init__(self, text: str) -> None:
         self.read = read = read_statement(text)
         self.plain = frozenset(read.plain)
-        self.pairs = frozenset(itertools.pairwise(read.plain))
         self.words = tuple(dict.fromkeys(read.content))
         self.opposites = [(word, OPPOSITES[word]) for word in self.words if word in OPPOSITES]
         place = {word: at / max(1, len(read.content) - 1) for at, word in enumerate(read.content)}
@@ -51,14 +51,14 @@ class _Statement:
         behind = (word for at in enders for word in read.plain[at + 1 : at + 1 + _BEHIND])
         self.behind_enders = [word for word in behind if len(word) > 2]
         joined = " ".join(read.plain)
-        self.letters = frozenset([joined[at : at + 3] for at in range(len(joined) - 2)])
+        self.letters = frozenset([sys.intern(joined[at : at + 3]) for at in range(len(joined) - 2)])
         self.kinds = statement_kind(text).probabilities
         self.sentences = min(read.sentences, 4) / 4
         self.length = min(len(read.plain), 40) / 40
 
 
-# Of texts that are also cached as they were read: some 10 KB more for each.
-_statement = TextCache(_Statement, STATEMENT_CHARACTERS)
+# Of texts that are also cached as they were read: some 17 KB more for each, 11 MB in all.
+_statement = TextCache(_Statement, STATEMENT_CHARACTERS // 2)
 
 
 def clear_statements() -> None:
@@ -371,9 +371,10 @@ def word_features(old_text: str, new_text: str) -> list[str]:
     """The words of a pair by where they stand, as the linear model knows them."""
     old, new = _statement(old_text), _statement(new_text)
     one, two = old.plain, new.plain
+    pairs = dict.fromkeys(itertools.pairwise(new.read.plain))
     return [
         *[f"b:{word}" for word in two - one],
         *[f"a:{word}" for word in one - two],
         *[f"c:{word}" for word in one & two],
-        *[f"bb:{first}_{second}" for first, second in new.pairs if first not in one or second not in one],
+        *[f"bb:{first}_{second}" for first, second in pairs if first not in one or second not in one],
     ]

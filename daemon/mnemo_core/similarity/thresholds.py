@@ -116,7 +116,7 @@ def _knots(thresholds: Thresholds) -> tuple[list[float], list[float]]:
     return [0.0, *cosines, 1.0], [0.0, *values, 1.0]
 
 
-READ_CHARACTERS = 1 << 17  # of texts whose reading is cached: neighbours of one new text are neighbours of the next
+READ_CHARACTERS = 1 << 18  # of texts whose reading is cached: neighbours of one new text are neighbours of the next
 RELATIVE_MS_MAX = 12 * 3_600_000  # two texts that say "today" further apart than this speak of different days
 
 

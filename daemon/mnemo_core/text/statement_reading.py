@@ -12,7 +12,7 @@ from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.text_cache import TextCache
 
 # Of texts whose readings are cached: a new text is compared with a dozen earlier ones, and reading one of these takes
-# longer than the comparison. A reading has some 4 KB, and 16 at most: 3 to 6 MB in all.
+# longer than the comparison. A reading has some 5 KB: 6 MB in all.
 STATEMENT_CHARACTERS: Final = 1 << 19
 WORDS_MAX: Final = 80  # of a statement; a longer one is a passage
 

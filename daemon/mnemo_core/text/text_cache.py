@@ -10,7 +10,9 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-LENGTHS = (256, 1024, 4096, 16_384)  # characters up to which a text is in the same part of the cache
+# Characters up to which a text is in the same part of the cache, and the eighths of all characters that the part has:
+# most memories are short, and the neighbours of a new one come back with the next.
+PARTS = ((256, 4), (1024, 2), (4096, 1), (16_384, 1))
 
 
 class TextCache(Generic[T]):
@@ -23,8 +25,8 @@ class TextCache(Generic[T]):
     def __init__(self, function: Callable[..., T], characters_max: int) -> None:
         """characters_max: of all texts together."""
         self._function = function
-        room = characters_max // len(LENGTHS)
-        self._parts = [(length, functools.lru_cache(room // length)(function)) for length in LENGTHS]
+        room = characters_max // 8
+        self._parts = [(length, functools.lru_cache(share * room // length)(function)) for length, share in PARTS]
 
     def __call__(self, text: str, *others: Any) -> T:
         for length, cached in self._parts:

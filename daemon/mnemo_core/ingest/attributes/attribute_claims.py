@@ -97,7 +97,7 @@ SEARCHED_CHARS_MAX = 400  # a longer text states more than one thing, and its cl
 RULES_VERSION = 6
 VALUE_WORDS_MAX = 6
 DOES = "does "  # begins the attribute of a stance: does drink, does be
-READ_CHARACTERS = 1 << 17  # of texts whose claims are cached
+READ_CHARACTERS = 1 << 18  # of texts whose claims are cached
 
 Shape = Literal["number", "date", "time", "identifier", "words"]
 
