@@ -83,7 +83,8 @@ def _jobs_of_conversations(s: Services) -> tuple[Job, ...]:
         Job("topic_nodes", "Join pairs of turns to topic nodes, and count which nodes were recalled together.",
             _when(s.topic_nodes.is_due), s.topic_nodes.run_slice, "32 pairs"),
         Job("topic_tree", "Build the tree of topics, and name the topics.", _when(s.topic_trees.is_due),
-            s.topic_trees.run_slice, "0.2 seconds and one step", is_heavy=True),
+            s.topic_trees.run_slice, "0.2 seconds and one step", is_heavy=True,
+            is_requested=s.topic_trees.is_requested),
         Job("memory_map", "Lay out the map of the memories, and place new ones on it.", _when(s.memory_map.is_due),
             s.memory_map.run_slice, "0.2 seconds and one step", is_heavy=True),
         Job(

@@ -82,6 +82,7 @@ class Job:
     run: Callable[[], bool]
     slice_bound: str
     is_heavy: bool = False
+    is_requested: Callable[[], bool] = lambda: False  # whether a person waits for it, so that it does not wait
 
 
 class JobReport(NamedTuple):
@@ -204,7 +205,7 @@ class Scheduler:
             state.failures, state.is_unexpected = 0, False  # there is nothing left to fail
             state.waiting_since, state.is_overdue = None, False
             return False
-        return not job.is_heavy or self._may_go_on(state, now)
+        return not job.is_heavy or job.is_requested() or self._may_go_on(state, now)
 
     def _may_go_on(self, state: JobState, now: float) -> bool:
         """Return whether a heavy job gets its slice now: with no reason to wait, or after it has waited too long."""

@@ -3,6 +3,7 @@
 SPEC 9.1: on battery or a busy machine, background work waits.
 """
 
+import dataclasses
 import threading
 from pathlib import Path
 
@@ -184,6 +185,19 @@ def test_a_heavy_job_waits_as_long_as_there_is_a_reason_and_says_it(bench: JobBe
     assert not scheduler.run_round()
     assert bench.log == ["light", "heavy", "heavy"]
     assert scheduler.reports()[0].condition == "idle"
+
+
+def test_a_heavy_job_that_a_person_waits_for_does_not_wait(bench: JobBench) -> None:
+    requests = ["rebuild"]
+    heavy = dataclasses.replace(bench.job("heavy", is_heavy=True, seconds=1.0), is_requested=lambda: bool(requests))
+    scheduler, bench.reason = bench.scheduler(heavy), BUSY
+    scheduler.run_round()
+    assert bench.log == ["heavy"]
+    requests.clear()
+    bench.now += 1.0
+    scheduler.run_round()
+    assert bench.log == ["heavy"]
+    assert scheduler.reports()[0].condition == "waiting"
 
 
 @pytest.mark.parametrize(("reason", "longest"), [(BUSY, 1800.0), (ON_BATTERY, 86_400.0)])

@@ -259,6 +259,10 @@ class TopicTrees:
         is_ready = serving is not None and self._views.state == "ready"
         return is_ready and (self._is_change_due() or self._is_model_asked())
 
+    def is_requested(self) -> bool:
+        """Return whether somebody has asked for trees that are not built yet."""
+        return bool(self._fresh)
+
     def _is_change_due(self) -> bool:
         if self._fresh:
             return True
@@ -294,11 +298,12 @@ class TopicTrees:
         self._looked_at = serving.embedder.space, len(serving.view)
         thresholds = self._thresholds.of(serving.embedder)
         scopes = [Scope(*each) for each in self._views.attributes.scopes()]
-        for scope in [*scopes, *(self._trees.keys() - scopes)]:
+        scopes += self._trees.keys() - scopes
+        with self._lock:
+            self._fresh.intersection_update(scopes)  # others have no memories any more
+        for scope in scopes:
             limits = self._policy(scope.namespace).thresholds_for(thresholds)
             rows, is_fresh = self._builder.rows(scope, serving), scope in self._fresh
-            with self._lock:
-                self._fresh.discard(scope)
             former = self._trees.get(scope)
             if not len(rows.numbers):
                 if former is not None:
@@ -311,6 +316,9 @@ class TopicTrees:
                 if tree is not None and self._publish(round_, {**self._trees, scope: tree}):
                     log.info("the topics of %d memories were made in %.1f s: %d", len(rows.numbers),
                              time.monotonic() - began, len(tree.topics))  # fmt: skip
+            if is_fresh:
+                with self._lock:
+                    self._fresh.discard(scope)
         self._is_building = False
         if self._is_model_asked():
             yield from self._name_by_model(round_)
