@@ -237,6 +237,15 @@ def test_a_context_has_instructions_ahead_and_neither_tastes_nor_small_talk(clie
     assert not any(word in line for line in lines for word in ("liquorice", "looks good"))
 
 
+def test_an_instruction_that_perhaps_holds_no_longer_stands_marked_behind_the_newer_one(client: Client) -> None:
+    remember(client, "Please write replies to customers in English unless I say otherwise.", event_at=AT)
+    newer = client.remember("From now on please write the replies to customers in French.")
+    assert newer.perhaps_updates
+    remember(client, "We decided to use oak for the staircase because the floor is oak.")
+    lines = client.context("Which wood do we use for the staircase?").block.splitlines()[1:3]
+    assert [("French" in line, "(perhaps no longer)" in line) for line in lines] == [(True, False), (False, True)]
+
+
 def test_a_hook_is_silent_where_nothing_is_relevant_and_where_a_prompt_only_agrees(client: Client) -> None:
     remember(client, "Please always answer in metric units.")
     remember(client, "We decided to use oak for the staircase because the floor is oak.")

@@ -428,6 +428,17 @@ def test_of_preferences_the_newer_value_is_the_one_that_stands_first() -> None:
     ]
 
 
+def test_a_preference_that_perhaps_holds_no_longer_stands_marked_behind_the_newer_one() -> None:
+    shelf = Memories(*preferences(3, others=0), likely=[(2, 0)])
+    for ranked, ahead in (([], [0, 1, 2]), ([0], [0, 1]), ([1, 2, 0], [1, 2, 0])):
+        chosen = answer(shelf, ranked=ranked, preferences_first=True, preferences=ahead).chosen
+        assert [each.number for each in chosen if each.is_preference] == ([1, 2, 0] if ahead[0] else [2, 0, 1])
+        assert [each.number for each in chosen if each.is_perhaps_earlier] == [0]
+    shelf = Memories(*preferences(1, others=1), likely=[(0, 1)])  # of which the newer one is no preference
+    found = answer(shelf, ranked=[], preferences_first=True, preferences=[1])
+    assert [(each.number, each.is_perhaps_earlier) for each in found.chosen] == [(1, True)]
+
+
 # What others wrote
 
 

@@ -62,8 +62,8 @@ class CandidateSource(Protocol):
         """The candidates that this one updates, ranked or not."""
 
     def perhaps_newer(self, number: int) -> Sequence[int]:
-        """The candidates that perhaps say a newer value of what this one says, ranked or not: one that is too weak to
-        be answered by itself may stand before this one."""
+        """The memories in scope that perhaps say a newer value of what this one says, found or not: one that is too
+        weak to be answered by itself may stand before this one."""
 
 
 class SelectionRequest(NamedTuple):
@@ -237,7 +237,8 @@ class _CandidateSequence:
         return self._copies.uncompared
 
     def preferences(self, numbers: Sequence[int]) -> list[SelectedMemory]:
-        """The preferences that stand first: the best PREFERENCES_MAX that fit into their share of the budget."""
+        """The preferences that stand first: the best PREFERENCES_MAX that fit into their share of the budget, each
+        behind those that perhaps say a newer one."""
         room = None if self._wanted.budget is None else self._wanted.budget // PREFERENCES_SHARE
         found: list[SelectedMemory] = []
         for number in numbers:
@@ -248,11 +249,17 @@ class _CandidateSequence:
             current, _ = self._family(number)
             if current in self._seen or not self._source.is_preference(current):
                 continue
-            left = None if room is None else room - sum(each.tokens for each in found)
-            if left is not None and self._source.tokens(current) > left:
-                continue
-            if entry := self._admitted(current, number):
-                found.append(entry._replace(is_preference=True))
+            newer = [each for each in self._source.perhaps_newer(current) if self._are_alike(current, each)]
+            if newer and self._wanted.as_of is None:
+                self._perhaps_earlier.add(current)
+            for each in [*filter(self._source.is_preference, newer), current]:
+                left = None if room is None else room - sum(entry.tokens for entry in found)
+                if each in self._seen or len(found) == PREFERENCES_MAX:
+                    continue
+                if left is not None and self._source.tokens(each) > left:
+                    continue
+                if entry := self._admitted(each, number):
+                    found.append(entry._replace(is_preference=True))
         return found
 
     def entries(self) -> Iterator[SelectedMemory]:
@@ -276,8 +283,9 @@ class _CandidateSequence:
             return
         place = self._places[number]
         least = self._scores.get(number, 0.0) * LIKELY_SHARE_MIN
+        unranked = -1.0 if self._scores else 0.0  # of what was not found
         newer = [each for each in self._source.perhaps_newer(number)
-                 if self._scores.get(each, 0.0) >= least and self._are_alike(number, each)]  # fmt: skip
+                 if self._scores.get(each, unranked) >= least and self._are_alike(number, each)]  # fmt: skip
         for each in newer:
             if each not in self._seen and self._places.get(each, place + 1) <= place + LIKELY_PLACES_MAX:
                 current, _ = self._family(each)

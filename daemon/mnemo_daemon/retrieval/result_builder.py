@@ -127,7 +127,7 @@ class CandidateReader:
         if memory is None:
             return []
         edges = (each for each in self._snapshot.edges(memory.id) if each.slot and each.target == memory.id)
-        return [each for each in self._numbers_of(edge.source for edge in edges) if each in self._found]
+        return self._numbers_of(edge.source for edge in edges)
 
     def replacements(self, memory: Memory) -> tuple[tuple[Memory, ...], bool]:
         """The memories in scope that say a newer value, and True; or those that perhaps do, and False."""
@@ -137,10 +137,6 @@ class CandidateReader:
         numbers = self._numbers_of(newer)
         perhaps = [] if numbers else self._numbers_of(each.source for each in edges if each.slot)
         return tuple(filter(None, map(self.memory, numbers or perhaps))), bool(numbers)
-
-    @functools.cached_property
-    def _found(self) -> frozenset[int]:
-        return frozenset(self._numbers.tolist())
 
     def _related(self, number: int) -> tuple[list[int], list[int]]:
         """The memories in scope that update or replaced it, and those that it updates or replaced."""
