@@ -113,6 +113,34 @@ def test_statements_that_are_far_from_each_other_are_not_judged() -> None:
     assert JUDGE.find_all([(kids[0], 0.14)], kids[1]) == [""]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "minutes", "is_found"),
+    [
+        ("The plumber comes on Friday at 14:00.", "No, it was 14:30 for the plumber.", 60, True),
+        ("The plumber comes on Friday at 14:00.", "Sorry, 14:30.", 5, True),
+        ("The rabbit food cost 12 euros.", "Correction: the food was 14.", 60, True),
+        ("Der Zahnarzt ist am Dienstag.", "Nein, der Zahnarzt ist am Mittwoch.", 60, True),
+        ("Le dentiste, c'est mardi.", "Non, c'était mercredi.", 5, True),
+        ("The plumber comes on Friday at 14:00.", "Sorry, 14:30.", 60, False),  # it may be about anything
+        ("The plumber comes on Friday at 14:00.", "No, it was 14:30 for the plumber.", 2_000, False),
+        ("The plumber comes on Friday at 14:00.", "No, the electrician comes on Saturday 3 May.", 60, False),
+        ("The plumber comes on Friday at 14:00.", "No dogs in the yard after 15:00 when the plumber comes.", 5, False),
+        ("The plumber comes on Friday at 14:00.", "Wait, do we need 14 bolts?", 5, False),
+    ],
+)
+def test_a_correction_is_perhaps_of_the_last_value_of_its_kind(
+    old: str, new: str, minutes: int, is_found: bool
+) -> None:
+    assert (relation(old, new, 0.2, later_ms=minutes * 60_000) in ("likely", "updates")) == is_found
+
+
+def test_of_several_statements_a_correction_is_of_the_last_one() -> None:
+    said = ["The plumber comes at 14:00.", "The piano tuner comes at 16:00."]
+    near = [Neighbour(sample_memory(n, text, event_at=AT + n * 60_000), 0.3) for n, text in enumerate(said)]
+    found = find_relations("No, it was 16:30.", "", AT + 120_000, near, SOURCE, judge=JUDGE)
+    assert [(each.id, each.is_same_slot) for each in found] == [(near[1].memory.id, True)]
+
+
 def test_a_supposition_neither_replaces_nor_is_replaced_for_certain() -> None:
     fact = read_statement("The owner of the repository is Ana.")
     assert is_doubtful(read_statement("I think Leo might own the repository."), fact)

@@ -4,6 +4,8 @@ Nothing is dropped here: every text is stored, and each relation becomes an edge
 """
 
 import functools
+import operator
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -29,17 +31,21 @@ from mnemo_core.text.canonical import (
     unchanged_words,
 )
 from mnemo_core.text.dates.date_words import WEEKDAYS
-from mnemo_core.text.lexicon import listed
+from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.lexicon import alternation, listed
 from mnemo_core.text.statement_reading import has_same_values, read_statement
 from mnemo_core.text.syntax.statements import extract_triple
 from mnemo_core.text.text_cache import TextCache
 from mnemo_core.text.tokens import RELATIVE_DAYS
 from mnemo_store.records import Memory, Relation
 
+CORRECTED_MS_MAX = 600_000  # from a statement to its correction where they have no word in common
 GIVEN_APART_MS = 60_000  # two given times nearer than this are one: a client may give the second of its call
 JUDGED_CHARS_MAX = 400  # of both texts of a pair that is judged; a longer one states more than one thing
 RELATIONS_MAX = 3  # edges that one new memory gets to earlier ones
 
+_CORRECTION = lazy_pattern(alternation("changes", "corrections"), re.IGNORECASE)
+_form = operator.methodcaller("translate", str.maketrans("", "", "0123456789"))  # of a value: "T:", "weekday "
 _STRENGTH: dict[Relation, int] = {"updates": 0, "repeats": 1, "related": 2}
 _RELATIVE = RELATIVE_DAYS | {"next", "last", "this", "ago", "now", "soon", "later", "nächste", "letzte", "prochain"}
 _DAYS = _RELATIVE | WEEKDAYS.keys()
@@ -91,6 +97,8 @@ def find_relations(
         asked = [each for each in short if not _are_of_two_speakers(new, _NeighbourText(each))]
         findings = judge.find_all([(each.memory.content, each.sim) for each in asked], content)
         judged = {each.memory.id: finding for each, finding in zip(asked, findings, strict=True)}
+        if _CORRECTION.match(content) and (corrected := _corrected(content, said_at, asked)):
+            judged[corrected] = judged[corrected] or "likely"
     compared = (_compared(new, said_at, one, thresholds, judged.get(one.memory.id, "")) for one in near)
     found = [each for each in compared if each is not None]
     latest: dict[AttributeClaim, _RelationCandidate] = {}
@@ -104,6 +112,20 @@ def find_relations(
     if not tells_why:
         return [each.relation for each in kept[:RELATIONS_MAX]]
     return [_explained(each, new, said_at, thresholds) for each in kept[:RELATIONS_MAX]]
+
+
+def _corrected(correction: str, said_at: int, near: Sequence[Neighbour]) -> str:
+    """The id of the last statement that has another value of the same form, and a word in common with the correction or
+    hardly any time in between; "" where there is none."""
+    new, found = read_statement(correction), (0, "")
+    for each in near:
+        old, at = read_statement(each.memory.content), _NeighbourText(each).said_at
+        other = [(value, old.values[kind]) for kind, some in new.values.items() for value in some - old.values[kind]]
+        is_other = other and all(_form(value) in map(_form, known) for value, known in other)
+        within = RELATIVE_MS_MAX if any(map(old.forms.match, new.content)) else CORRECTED_MS_MAX
+        if is_other and not (old.is_question or new.is_question) and 0 < said_at - at <= within:
+            found = max(found, (at, each.memory.id))
+    return found[1]
 
 
 class _RelationCandidate(NamedTuple):

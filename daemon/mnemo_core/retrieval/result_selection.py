@@ -237,8 +237,7 @@ class _CandidateSequence:
         return self._copies.uncompared
 
     def preferences(self, numbers: Sequence[int]) -> list[SelectedMemory]:
-        """The preferences that stand first: the best PREFERENCES_MAX that fit into their share of the budget, each
-        behind those that perhaps say a newer one."""
+        """The first PREFERENCES_MAX that fit into their share of the budget, each behind what is perhaps newer."""
         room = None if self._wanted.budget is None else self._wanted.budget // PREFERENCES_SHARE
         found: list[SelectedMemory] = []
         for number in numbers:
@@ -283,9 +282,8 @@ class _CandidateSequence:
             return
         place = self._places[number]
         least = self._scores.get(number, 0.0) * LIKELY_SHARE_MIN
-        unranked = -1.0 if self._scores else 0.0  # of what was not found
-        newer = [each for each in self._source.perhaps_newer(number)
-                 if self._scores.get(each, unranked) >= least and self._are_alike(number, each)]  # fmt: skip
+        newer = [each for each in self._source.perhaps_newer(number) if each in self._scores or not self._scores]
+        newer = [each for each in newer if self._scores.get(each, 0.0) >= least and self._are_alike(number, each)]
         for each in newer:
             if each not in self._seen and self._places.get(each, place + 1) <= place + LIKELY_PLACES_MAX:
                 current, _ = self._family(each)
