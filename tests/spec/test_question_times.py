@@ -54,6 +54,8 @@ def shown(at: int | None) -> str:
         ("What did I do last Wednesday?", "2026-11-11"),
         ("what did we do on Friday", "2026-11-13"),
         ("what did I do on Sunday", "2026-11-08"),  # it is Sunday
+        ("was the library open on Monday?", "2026-11-09"),
+        ("is the library open next Friday?", "2026-11-20"),
         ("what's on this Sunday", "2026-11-15"),
         ("what do I have on Friday?", "2026-11-20"),
         ("what is planned for tomorrow", "2026-11-16"),
@@ -148,7 +150,10 @@ def test_a_span_is_read_in_whole_days(question: str, first: str, last: str) -> N
         "what does Petra prefer", "what is Lea's last name", "what changed since yesterday in git", "what is in Q",
         "what does /var/log/2026-08-15.log say", 'who sings "Yesterday was last week"', "what do I do every Monday",
         "what did I buy as a Christmas present for Lea", "what is on the first floor", "port 8080",
-        "what is the first day of school",
+        "what is the first day of school", "what are the opening hours on Saturday?", "when do we open on Saturday?",
+        "Is the library open on Monday?", "until when is the pool open on Friday?", "Saturday opening hours",
+        "Wie sind die Öffnungszeiten am Samstag?", "Wann hat der Laden am Samstag geöffnet?",
+        "Quels sont les horaires du samedi ?", "Le magasin est-il ouvert le lundi ?",
     ],
 )  # fmt: skip
 def test_a_question_that_names_no_time_is_left_alone(question: str) -> None:

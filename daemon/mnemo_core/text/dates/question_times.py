@@ -113,7 +113,8 @@ def _weekdays(begin: int | None, until: int | None, now: int, zone: Zone) -> int
 
 
 def _blank(match: re.Match[str]) -> str:
-    return " " * len(match.group())
+    kept = match.start(match.lastindex or 0) - match.start()  # what stands before a group
+    return match.group()[:kept] + " " * (len(match.group()) - kept)
 
 
 def _asking(text: str, *, is_prompt: bool) -> str:
