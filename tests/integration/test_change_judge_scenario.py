@@ -134,6 +134,15 @@ def test_what_is_perhaps_replaced_is_told_when_the_newer_is_written(client: Clie
     assert (answer.updates, answer.perhaps_updates, answer.related) == ([], [old], [old])
 
 
+def test_a_correction_that_names_nothing_is_of_what_was_said_last(client: Client) -> None:
+    times = (datetime.now(UTC) - timedelta(minutes=minutes) for minutes in range(60, 0, -3))
+    texts = [f"Sorry, the bus {number} to Porto is on Friday too." for number in range(6, 22)]
+    for text, at in zip([*texts, "Mara has the dentist on Thursday."], times, strict=False):
+        (last,) = remember(client, text, event_at=int(at.timestamp() * 1000))
+    correction = client.remember("Sorry, it is on Friday.", event_at=int(next(times).timestamp() * 1000))
+    assert correction.perhaps_updates == [last]
+
+
 def test_a_value_that_was_changed_after_a_day_that_has_passed_is_in_the_resume(client: Client) -> None:
     day = (datetime.now(UTC) - timedelta(days=14)).strftime("%-d %B")
     new = f"Raised the retry limit of the NOAA fetcher from 3 to 8 after the outage of {day}."

@@ -44,7 +44,7 @@ GIVEN_APART_MS = 60_000  # two given times nearer than this are one: a client ma
 JUDGED_CHARS_MAX = 400  # of both texts of a pair that is judged; a longer one states more than one thing
 RELATIONS_MAX = 3  # edges that one new memory gets to earlier ones
 
-_CORRECTION = lazy_pattern(alternation("changes", "corrections"), re.IGNORECASE)
+CORRECTION = lazy_pattern(alternation("changes", "corrections"), re.IGNORECASE)  # of the last statement
 _form = operator.methodcaller("translate", str.maketrans("", "", "0123456789"))  # of a value: "T:", "weekday "
 _STRENGTH: dict[Relation, int] = {"updates": 0, "repeats": 1, "related": 2}
 _RELATIVE = RELATIVE_DAYS | {"next", "last", "this", "ago", "now", "soon", "later", "nächste", "letzte", "prochain"}
@@ -97,7 +97,7 @@ def find_relations(
         asked = [each for each in short if not _are_of_two_speakers(new, _NeighbourText(each))]
         findings = judge.find_all([(each.memory.content, each.sim) for each in asked], content)
         judged = {each.memory.id: finding for each, finding in zip(asked, findings, strict=True)}
-        if _CORRECTION.match(content) and (corrected := _corrected(content, said_at, asked)):
+        if CORRECTION.match(content) and (corrected := _corrected(content, said_at, asked)):
             judged[corrected] = judged[corrected] or "likely"
     compared = (_compared(new, said_at, one, thresholds, judged.get(one.memory.id, "")) for one in near)
     found = [each for each in compared if each is not None]

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from mnemo_core.ingest import mutations, write_plan
 from mnemo_core.ingest.attributes.attribute_claims import SEARCHED_CHARS_MAX, candidate_keys, claim_keys
 from mnemo_core.ingest.changes import ChangeJudge
-from mnemo_core.ingest.deduplication import Neighbour, clear_text_cache
+from mnemo_core.ingest.deduplication import CORRECTION, Neighbour, clear_text_cache
 from mnemo_core.ingest.trust import OWNER
 from mnemo_core.ingest.write_plan import COMPARED_STATES, NEW_ID_PREFIX, IngestItem
 from mnemo_core.similarity.thresholds import JACCARD_NEAR, SOURCE, Thresholds
@@ -254,14 +254,15 @@ class NeighbourSearch:
     def _add_claiming(
         self, wanted: NeighbourQuery, mask: NDArray[np.bool_], serving: ActiveIndex | None, found: _NeighbourCandidates
     ) -> None:
-        """The latest of what claims something of the same subject, and is of an earlier time."""
+        """The latest of what claims something of the same subject, or that a correction may be of, and is earlier."""
         draft, columns = wanted.item.draft, self._views.attributes
         if not _may_update(wanted.item):
             return
         said_at = _event_time(wanted.item, self._store.now())
         sought = candidate_keys(draft.content, draft.speaker)
-        for some in sought[: CLAIMING // CLAIMING_EACH_MIN]:
-            numbers = self._views.lexical.numbers_with_marks(some, mask)
+        marks = sought[: CLAIMING // CLAIMING_EACH_MIN]
+        said = [np.flatnonzero(mask).astype(np.uint32)] if CORRECTION.match(draft.content) else []
+        for numbers in [*said, *(self._views.lexical.numbers_with_marks(some, mask) for some in marks)]:
             times = np.minimum(columns.values("event_at", numbers), columns.values("created_at", numbers))
             is_earlier = times < said_at
             numbers, times = numbers[is_earlier], times[is_earlier]
@@ -343,7 +344,7 @@ def _event_time(item: IngestItem, now: int) -> int:
 
 def _claims_share(sought: Sequence[frozenset[str]]) -> int:
     """The number of candidates that each claim of a text may have."""
-    return max(CLAIMING_EACH_MIN, CLAIMING // len(sought))
+    return max(CLAIMING_EACH_MIN, CLAIMING // max(1, len(sought)))
 
 
 def _scoped(item: IngestItem) -> Scoped:

@@ -124,10 +124,8 @@ class CandidateReader:
 
     def perhaps_newer(self, number: int) -> list[int]:
         memory = self.memory(number)
-        if memory is None:
-            return []
-        edges = (each for each in self._snapshot.edges(memory.id) if each.slot and each.target == memory.id)
-        return self._numbers_of(edge.source for edge in edges)
+        edges = () if memory is None else self._snapshot.edges(memory.id)
+        return [each for each in self._numbers_of(edge.source for edge in edges if edge.slot) if each != number]
 
     def replacements(self, memory: Memory) -> tuple[tuple[Memory, ...], bool]:
         """The memories in scope that say a newer value, and True; or those that perhaps do, and False."""
