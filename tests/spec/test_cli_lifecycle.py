@@ -158,8 +158,8 @@ SCENARIOS = (
     )),
     Scenario("a cycle is taken back by its id, and the last one without an id", (
         {"POST /v1/undo": UndoAnswer(seq=9, what="consolidate", ids=[ID], total=1, seqs=[9])},
-        Case("undo --cycle", sent=[{"cycle": "last"}], out="undone: consolidate (change 9: c0ffee01)\n"),
-        Case("undo --cycle deadbeef --dry-run", sent=[{"cycle": "deadbeef", "dry_run": True}]),
+        Case("undo --cycle", sent=[{"cycle": "last"}, {}], out="undone: consolidate (change 9: c0ffee01)\n"),
+        Case("undo --cycle deadbeef --dry-run", sent=[{"cycle": "deadbeef", "dry_run": True}, {}]),
         Case("undo --cycle deadbeef --group g", code=2, warns=("give one change, one group or one cycle",)),
     )),
 )  # fmt: skip

@@ -362,16 +362,16 @@ PAST = (
           for words in ("3", "1234567890", "2h --until 12")),
         Case("diff 2025", sent=[{"since": ["2025"]}]),
     )),
-    Scenario("undo says what it undid, of many how many", (
-        {UNDO: UndoAnswer(seq=7, what="rm", ids=[ID], dry_run=True)},
-        Case("undo --dry-run", out="would undo: delete (change 7: c0ffee01)\n", sent=[{"dry_run": True}]),
+    Scenario("undo says what it undid, with the text of a single memory, of many how many", (
+        {UNDO: UndoAnswer(seq=7, what="rm", ids=[ID], dry_run=True), ONE: recalled()},
+        Case("undo --dry-run", sent=[{"dry_run": True}, {}], says=("undo: delete (change 7: c0ffee01)\n  The key is",)),
         {UNDO: UndoAnswer(seq=9, what="import", ids=ELEVEN, total=3000, seqs=[9], undo_seq=12)},
         Case("undo --group g1", sent=[{"group": "g1"}],
              out=f"undone: import (change 9, 3000 memories: {', '.join(each[-8:] for each in ELEVEN[:10])} …)\n"),
         {UNDO: UndoAnswer(seq=9, what="import", ids=[ID], total=1, seqs=[5, 7, 9], undo_seq=12)},
-        Case("undo --group g1", out="undone: import (changes 5 to 9: c0ffee01)\n"),
-        Case("undo --seq 9 --dry-run", sent=[{"seq": 9, "dry_run": True}]),
-        Case("undo 9", sent=[{"seq": 9}]),
+        Case("undo --group g1", out="undone: import (changes 5 to 9: c0ffee01)\n  The key is with Ines.\n"),
+        Case("undo --seq 9 --dry-run", sent=[{"seq": 9, "dry_run": True}, {}]),
+        Case("undo 9", sent=[{"seq": 9}, {}]),
         Case("undo 9 --group g1", code=2, warns=("give one change, one group or one cycle",)),
     )),
 )  # fmt: skip

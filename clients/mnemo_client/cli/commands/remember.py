@@ -1,6 +1,7 @@
 """The commands that store, show, change and delete memories: add, show, edit, rm, trash, undo."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 from mnemo_client import process
@@ -163,3 +164,5 @@ def undo(context: CommandContext) -> None:
     undone = context.client().undo(seq, options.group, cycle=options.cycle, dry_run=options.dry_run)
     if not context.print_json_if_asked():
         context.print(*undone_lines(undone, context.style))
+        with suppress(MnemoError):  # which text it was, where it can be read
+            context.print(*(f"  {first_line(context.client().get(each))}" for each in undone.ids if undone.total < 2))
