@@ -38,6 +38,13 @@ def test_what_names_the_day_or_its_weekday_is_an_item_in_the_order_of_time() -> 
     assert items(late, early, weekly, other) == [weekly.text, early.text, late.text]
 
 
+def test_of_more_than_there_is_room_for_what_comes_every_week_is_left_out_first() -> None:
+    month = AgendaTime(BEGIN, BEGIN + 30 * DAY_MS, 0b1111111)
+    weekly = [said(f"Course {number} is on Thursdays.") for number in range(9)]
+    late = said("Holiday from 7 to 12 December.")
+    assert items(*weekly, late, time=month) == [*(each.text for each in weekly[:7]), late.text]
+
+
 def test_of_a_day_ahead_what_was_merely_said_then_is_no_item() -> None:
     now = said("The new lamp is blue.", "2026-11-19T07:00")
     assert items(now) == []

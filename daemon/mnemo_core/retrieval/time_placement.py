@@ -175,8 +175,8 @@ class Agenda(NamedTuple):
 
 
 def read_agenda(texts: Sequence[DatedText], time: AgendaTime, zone: Zone) -> Agenda:
-    """Read what takes place in a time from texts that lie in it, ITEMS_MAX at most. Of a time that lies in the past,
-    what names it comes first, and behind it what was said then."""
+    """Read what takes place in a time from texts that lie in it, ITEMS_MAX at most: what comes every week is left out
+    first. Of a time that lies in the past, what names it comes first, and behind it what was said then."""
     keys: dict[int, tuple[bool, int]] = {}
     for place, each in enumerate(texts):
         at = _place_in(_times_of(each, zone), time)
@@ -192,7 +192,9 @@ def read_agenda(texts: Sequence[DatedText], time: AgendaTime, zone: Zone) -> Age
             del keys[place]
     ordered = sorted(keys, key=lambda place: (keys[place], place))
     items = [place for place in ordered if place not in cancelling]
-    return Agenda(items[:ITEMS_MAX], [place for place in ordered if place in cancelling])
+    weekly = {each for each in items if _place_in(_times_of(texts[each], zone)._replace(weekdays=0), time) is None}
+    items = sorted(sorted(items, key=weekly.__contains__)[:ITEMS_MAX], key=ordered.index)
+    return Agenda(items, [place for place in ordered if place in cancelling])
 
 
 def _times_of(text: DatedText, zone: Zone) -> NamedTimes:
@@ -227,8 +229,7 @@ def _replaces(new: DatedText, old: DatedText, time: AgendaTime, zone: Zone) -> b
     named = _times_of(new, zone)
     if named.since >= time.until:
         return False
-    is_dated = bool(named.event or named.other or named.weekdays)
-    if changes.isdisjoint(moving) and is_dated and _place_in(named, time) is None:
+    if changes.isdisjoint(moving) and any((*named[:2], named.weekdays)) and _place_in(named, time) is None:
         return False
     later, earlier = read_statement(new.text), read_statement(old.text)
     one, other = _subject(later), _subject(earlier)
