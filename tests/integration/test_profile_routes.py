@@ -230,6 +230,8 @@ def test_a_resume_shows_the_profile_and_the_project_of_the_namespace(client: Cli
 def test_a_profile_has_what_the_memories_say_now_by_what_it_is_about(client: Client) -> None:
     name = remember(client, "My name is Ines Carvalho and I live in Porto.")
     remember(client, "Please always answer in metric units.")
+    remember(client, "Give me sources with every claim.")
+    remember(client, "Remind me to water the plants before Friday.")
     remember(client, "I love green tea with jasmine.")
     old = remember(client, "We decided to deploy by hand from the laptop.")
     remember(client, "We decided to deploy by the pipeline.", supersedes=[old])
@@ -238,9 +240,12 @@ def test_a_profile_has_what_the_memories_say_now_by_what_it_is_about(client: Cli
     said = {each.text: each.role for each in known}
     assert said["My name is Ines Carvalho and I live in Porto."] == "identity"
     assert said["Please always answer in metric units."] == "instruction"
+    assert said["Give me sources with every claim."] == "instruction"
     assert said["I love green tea with jasmine."] == "taste"
     assert said["We decided to deploy by the pipeline."] == "decision"
-    assert len(said) == 5  # and what the client said first
+    assert len(said) == 6  # and what the client said first
+    assert "Give me sources with every claim." in client.resume().text
+    assert not any("plants" in line for line in client.context("How tall is the tower?").block.splitlines())
     assert known[0].id == name
     assert known[0].author is None
 

@@ -253,11 +253,8 @@ class _CandidateSequence:
                 self._perhaps_earlier.add(current)
             for each in [*filter(self._source.is_preference, newer), current]:
                 left = None if room is None else room - sum(entry.tokens for entry in found)
-                if each in self._seen or len(found) == PREFERENCES_MAX:
-                    continue
-                if left is not None and self._source.tokens(each) > left:
-                    continue
-                if entry := self._admitted(each, number):
+                is_full = len(found) == PREFERENCES_MAX or (left is not None and self._source.tokens(each) > left)
+                if each not in self._seen and not is_full and (entry := self._admitted(each, number)):
                     found.append(entry._replace(is_preference=True))
         return found
 

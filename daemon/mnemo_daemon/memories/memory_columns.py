@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mnemo_client.protocol.choices import TimelineStep, TimelineTime
 from mnemo_client.protocol.memories import TimelineAnswer, TimelineBucketView, TimelineSource
 from mnemo_core.decay import strengths_at
-from mnemo_core.ingest.classification import STATEMENT_CHARS_MAX
+from mnemo_core.ingest.classification import STATEMENT_CHARS_MAX, classify
 from mnemo_core.ingest.memory_role import DIMENSIONS, ROLES, MemoryRole, read_role
 from mnemo_core.retrieval.histograms import (
     DAYS_MAX,
@@ -102,22 +102,20 @@ def _day_of(at: int) -> dt.date:
 
 
 Numbers = NDArray[np.signedinteger[Any]]
-Relevance = Callable[[Numbers], NDArray[np.float32]]
+Relevance = Callable[[Numbers], NDArray[np.float32]]  # the cosines of memories with a text; NaN without a vector
 
 TURN_MIN = 0.6  # probability of a lasting role from which a turn of a conversation has it
 FACT_MIN = 0.4  # and of any role, from which a turn is taken for a fact, and else for an event
 _OPEN_TO_TURNS: Final = frozenset(("event", "appointment", "fact"))
+REQUEST_MIN = 0.8  # and of an instruction, from which a request is one: "give me sources with every claim" [measured]
 PASSING_MIN = 0.4  # and of a role of PASSING, from which a text has it
 PASSING: Final[frozenset[MemoryRole]] = frozenset(("question", "small", "answer", "script"))
 UNKNOWN: Final = len(ROLES)  # in the place of a role: not read yet
 FILE = "roles.view"
-FILE_KIND = "roles-1"  # raised with new weights of the roles
+FILE_KIND = "roles-2"  # raised with new weights of the roles
 SLICE = 50  # texts: 0.1 s
 WAITED_FOR = 20  # texts that a request reads itself, the newest first; the job reads the others
 RESUME_WAITED_FOR = 100  # and that a resume reads
-
-
-"""The cosines of memories, by their numbers, with a text; NaN for one without a vector."""
 
 _DECAYING = "strength", "strength_epoch", "kind", "layer", "pinned"
 
@@ -271,6 +269,9 @@ def _role_of(memory: Memory, vector: NDArray[np.float32] | None) -> MemoryRole:
     if memory.turn is not None and memory.turn.role == "agent":
         return "answer"
     found = read_role(memory.content, vector)
+    is_unsure = found.name == "instruction" and found.probability < REQUEST_MIN
+    if is_unsure and classify(memory.content).category == "request":
+        return "event"  # it is asked for once
     if found.name in PASSING:
         return found.name if found.probability >= PASSING_MIN and len(memory.content) <= STATEMENT_CHARS_MAX else "fact"
     is_sure = memory.turn is None or found.name in _OPEN_TO_TURNS or found.probability >= TURN_MIN

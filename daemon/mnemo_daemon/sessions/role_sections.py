@@ -53,7 +53,7 @@ _STATES: dict[MemoryRole, str] = {
     "decision": "a decision", "blocker": "what is in the way", "next": "an open step", "lesson": "a lesson",
     "fact": "a fact",
 }  # fmt: skip
-_PASSING = tuple(CATEGORIES.index(name) for name in ("crumb", "request"))
+_CRUMB, _REQUEST, _INSTRUCTION = CATEGORIES.index("crumb"), CATEGORIES.index("request"), ROLES.index("instruction")
 
 
 def entry_of(
@@ -83,11 +83,12 @@ class RoleSections:
         self._repetitions = repetitions
         self._shown = shown
         self._relevance = relevance
-        is_out = np.isin(columns.values("category", rows), _PASSING) | (columns.values("managed", rows) != 0)
+        is_out = (columns.values("category", rows) == _CRUMB) | (columns.values("managed", rows) != 0)
         is_out |= columns.values("source", rows) == columns.code("source", PROFILE_SOURCE)
-        self._rows = rows[~is_out]
+        roles = reader.of(columns, rows[~is_out], snapshot, RESUME_WAITED_FOR)
+        is_kept = (columns.values("category", rows[~is_out]) != _REQUEST) | (roles == _INSTRUCTION)
+        self._rows, self._roles = rows[~is_out][is_kept], roles[is_kept]
         self._managed = rows[columns.values("managed", rows) != 0]
-        self._roles = reader.of(columns, self._rows, snapshot, RESUME_WAITED_FOR)
         self._used: set[int] = set()
         self._left_out = Counter[str]()  # memories that were passed over, by reason
         self._parts: dict[str, list[Memory]] = {}  # of a conversation, by the id of the memory that its line names
