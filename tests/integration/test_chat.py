@@ -49,6 +49,13 @@ def test_a_question_is_answered_from_what_was_said_and_both_turns_are_accounted_
     assert answer in {each.text for each in got.trace.items if each.dropped in (None, "in_ring")}
 
 
+def test_a_correction_is_noted_and_asks_nothing(in_the_form_of_the_processor: PrestartedDaemons) -> None:
+    with in_the_form_of_the_processor.taken() as taken, taken.client() as client:
+        client.remember("The bus to the harbour leaves at 17:30.", wait="indexed")
+        for text in ("The meeting of the choir is on Thursday at 17:00.", "No, it was 17:30"):
+            assert client.chat("s", text).answer == "Noted."
+
+
 def test_an_answer_that_tells_the_former_value_too_is_a_quote(in_the_form_of_the_processor: PrestartedDaemons) -> None:
     with in_the_form_of_the_processor.taken() as taken, taken.client() as client:
         for text in ("The dentist appointment is on 3 December at 10:15.",

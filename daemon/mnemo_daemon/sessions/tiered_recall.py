@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.ingest.classification import classify
+from mnemo_core.ingest.deduplication import CORRECTION
 from mnemo_core.ingest.policies import PolicyOf, own_policy
 from mnemo_core.ingest.session_records import SessionScope
 from mnemo_core.knowledge.topic_nodes import MEMBERS_MAX
@@ -309,7 +310,7 @@ def reply(
     the message, made whole by the one before it. Waits for the language model as `answer_question` does."""
     if analyze_query(message).is_keywords and classify(message, role="user").category != "request":
         inputs = answer_inputs(question, sources.hits)
-        if inputs is None or not is_quotable(inputs):
+        if CORRECTION.match(message) or inputs is None or not is_quotable(inputs):
             return AnsweredQuestion([], "quotes", "the message asks nothing", NOTED)
     return answer_question(question, sources, tasks, until, is_cancelled, earlier)
 
