@@ -31,6 +31,8 @@ QUESTIONS: dict[str, str] = {
     "How often do they sail?": "how_many",
     "What did the boat cost?": "what how_many",
     "What is the number of the rooms?": "what how_many",
+    "Number of the rooms?": "how_many",
+    "What is the phone number of the shop?": "what",
     "The price of the boat?": "how_many",
     "How long did it take?": "how_long",
     "Why did he leave?": "why",
