@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,9 +24,10 @@ from mnemo_daemon.api.resource import WorkerPool
 from mnemo_daemon.api.store_routes import MaintenanceApi
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.indexing.index import BackgroundIndex
+from mnemo_daemon.indexing.index import BackgroundIndex, IndexProgress
 from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
-from mnemo_daemon.maintenance import store_check
+from mnemo_daemon.indexing.vectors.stored_token_rows import TokenBackfill
+from mnemo_daemon.maintenance import store_check, store_repair
 from mnemo_daemon.maintenance.offline_maintenance import UnreadableStore, check_folder, repair_folder
 from mnemo_daemon.maintenance.store_check import CheckReport, StoreCheck
 from mnemo_daemon.maintenance.store_repair import StoreRepair
@@ -364,6 +366,28 @@ def test_vectors_that_are_not_those_kept_are_found_and_mended(house: House, act:
     act(house, house.number(ids[2]))
     assert house.faults() == [("vectors", ids[2])]
     assert house.repair() == ["vectors"]
+
+
+class WaitingTokens(TokenBackfill):
+    """Token rows that lack some, on a machine that is busy or on battery."""
+
+    def progress(self) -> IndexProgress:
+        return IndexProgress("building", 0, 5, 0.9)
+
+
+def test_a_repair_does_not_wait_for_token_rows_which_wait_for_an_idle_machine(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [house.add(text) for text in LETTERS]
+    assert house.faults() == []
+    house.serving().view.drop(house.number(ids[2]))
+    services = house.services
+    services.indexing.tokens = WaitingTokens(services.store, services.views, services.embedding)
+    monkeypatch.setattr(store_repair, "VIEWS_SECONDS_MAX", WAIT_SECONDS)
+    began = time.monotonic()
+    done = StoreRepair(house.checking()).repair(dry_run=False)
+    assert [step.remedy for step in done.steps] == ["vectors"]
+    assert time.monotonic() - began < WAIT_SECONDS
 
 
 def test_e15_vectors_that_a_delete_left_behind_are_found_and_taken_away(house: House) -> None:

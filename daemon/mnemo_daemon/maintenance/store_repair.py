@@ -5,7 +5,6 @@ from the store is written to `quarantine/` first; nothing is lost. Then everythi
 were hidden behind others are repaired too.
 """
 
-import functools
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from mnemo_daemon.history_names import BY_REPAIR
-from mnemo_daemon.indexing.index import BackgroundIndex
 from mnemo_daemon.maintenance.store_check import POLL_SECONDS, CheckReport, StoreCheck
 from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
@@ -220,26 +218,19 @@ class StoreRepair:
         self._exclusively(lambda supervisor, _: supervisor.report_row_ids_reset())
 
     def _wait_for_indexes(self) -> None:
-        """Columns, words and vectors are there again."""
+        """Columns, words and vectors are there again. Token rows wait until the machine is idle, and not on battery."""
         self._store.run_exclusively(lambda _: None).result()  # after it, the indexes have applied the repair
         views, indexing = self._checking.views, self._checking.indexing
         if views is not None:
             self._wait(lambda: views.state == "ready")
         if indexing is not None:
-            for index in indexing.indexes.values():
-                self._wait(functools.partial(_is_filled, index))
+            self._wait(lambda: indexing.progress().state in ("ready", "off"))
 
     def _wait(self, is_done: Callable[[], bool]) -> None:
         deadline = time.monotonic() + VIEWS_SECONDS_MAX
         while not is_done() and time.monotonic() < deadline:
             self._checking.yield_to_queries()
             time.sleep(POLL_SECONDS)
-
-
-def _is_filled(index: BackgroundIndex) -> bool:
-    """True if there is nothing left to do for it; so it is where there is no model."""
-    progress = index.progress()
-    return progress is None or progress.state in ("ready", "off")
 
 
 def amendment(
