@@ -112,6 +112,37 @@ def test_an_altered_or_incomplete_backup_replaces_nothing(tmp_path: Path, part: 
         assert state_of(store) == before
 
 
+@pytest.mark.parametrize("act", ["alter", "remove"])
+@pytest.mark.parametrize("part", ["db/data.mdb", "journal/short_term.jsonl", "store.json"])
+def test_what_is_left_of_a_damaged_backup_is_restored_to_a_new_folder(tmp_path: Path, part: str, act: str) -> None:
+    with opened(tmp_path / "data") as store:
+        fill(store)
+        backup.create_backup(store, tmp_path / "kept", DISK)
+        before = contents(store)
+    path = tmp_path / "kept" / part
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 2] ^= 1
+    path.unlink() if act == "remove" else path.write_bytes(whole)
+    restored = restore(tmp_path / "kept", tmp_path / "new")
+    assert restored.recovered[0] == f"{path} is {'missing' if act == 'remove' else 'damaged'}"
+    with opened(tmp_path / "new") as store:
+        assert contents(store) == before
+
+
+def test_a_backup_of_which_journal_and_database_are_damaged_is_not_restored(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as store:
+        fill(store)
+        backup.create_backup(store, tmp_path / "kept", DISK)
+    for part in ("db/data.mdb", "journal/short_term.jsonl"):
+        path = tmp_path / "kept" / part
+        whole = bytearray(path.read_bytes())
+        whole[len(whole) // 2] ^= 1
+        path.write_bytes(whole)
+    with pytest.raises(BadBackup, match="the journal is damaged"):
+        restore(tmp_path / "kept", tmp_path / "new")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "kept"]
+
+
 def test_each_backup_of_one_second_has_a_folder_of_its_own(tmp_path: Path) -> None:
     with opened(tmp_path / "data", now=lambda: 0) as store:
         upkeep = StoreMaintenance(store, DISK, list)

@@ -102,6 +102,16 @@ def _refusal(folder: Path, error: OSError) -> StoreError:
 
 def verify_backup(folder: Path) -> BackupManifest:
     """Verifies every file of a backup and returns its manifest. Raises BadBackup."""
+    listed, faults = examine_backup(folder)
+    if faults:
+        whole = "what is left of it can be restored to a new folder: mnemo restore BACKUP --to FOLDER"
+        raise BadBackup(f"{'; '.join(faults.values())}; {whole}")
+    return listed
+
+
+def examine_backup(folder: Path) -> tuple[BackupManifest, dict[Path, str]]:
+    """Returns the manifest, and what is wrong with each file that is not as it lists it. Raises BadBackup where the
+    manifest cannot be used."""
     try:
         listed = msgspec.json.decode((folder / BACKUP_FILE).read_bytes(), type=BackupManifest)
     except FileNotFoundError:
@@ -111,10 +121,8 @@ def verify_backup(folder: Path) -> BackupManifest:
     if listed.format > FORMAT:
         raise BadBackup(f"the backup has format {listed.format}; this version supports formats up to {FORMAT}")
     there = {found.path: found for found in file_checksums(folder)}
-    for file in listed.files:
-        if there.get(file.path) != file:
-            raise BadBackup(f"{folder / file.path} is {'damaged' if file.path in there else 'missing'}")
-    return listed
+    wrong = [folder / file.path for file in listed.files if there.get(file.path) != file]
+    return listed, {path: f"{path} is {'damaged' if path.exists() else 'missing'}" for path in wrong}
 
 
 def _open_segments(supervisor: StateSupervisor) -> _JournalCopy:

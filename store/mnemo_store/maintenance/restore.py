@@ -8,7 +8,7 @@ import contextlib
 import itertools
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -39,8 +39,7 @@ def check_source(source: Path, data: Path) -> None:
     """Raises BadBackup or DiskFull where `source` is no complete backup or store, or there is no room for its copy next
     to `data`. Every file of a backup is verified; a store is not opened, since a daemon may have it open."""
     _refuse_backup_as_target(data)
-    if (source / backup.BACKUP_FILE).exists():
-        backup.verify_backup(source)
+    _faults_of_backup(source, data)
     needed = sum(part.stat().st_size for part in _parts_of(source))
     place = next(folder for folder in data.absolute().parents if folder.exists())
     room = os.statvfs(place)
@@ -84,12 +83,11 @@ def restore(
     lock = FolderLock.acquire(data) if data.exists() else None
     stage = store_folder.staging_folder(data)
     try:
-        if (source / backup.BACKUP_FILE).exists():
-            backup.verify_backup(source)
+        faults = _faults_of_backup(source, data)
         shutil.rmtree(stage, ignore_errors=True)
         stage.mkdir(mode=0o700, parents=True)
         progress("copying the backup", 0, 0)
-        copy_parts(source, stage, disk)
+        copy_parts(source, stage, disk, without=faults)
         if at is not None:
             progress("restoring the earlier time", 0, 0)
             _go_back(stage, at, disk)
@@ -103,7 +101,16 @@ def restore(
     finally:
         if lock is not None:
             lock.release()
-    return RestoreResult(seq, memories, kept, unwanted, recovered)
+    return RestoreResult(seq, memories, kept, unwanted, [*faults.values(), *recovered])
+
+
+def _faults_of_backup(source: Path, data: Path) -> dict[Path, str]:
+    """Faults of the files of a backup. Raises BadBackup where a damaged one would replace a store."""
+    if not (source / backup.BACKUP_FILE).exists():
+        return {}
+    if data.exists():
+        backup.verify_backup(source)
+    return backup.examine_backup(source)[1]
 
 
 def _refuse_backup_as_target(data: Path) -> None:
@@ -128,12 +135,14 @@ def _read_replaced(data: Path) -> _ReplacedStore:
         store.close()
 
 
-def copy_parts(source: Path, stage: Path, disk: Disk) -> None:
-    """Copies the files of a store or a backup. Raises BadBackup where there is none."""
+def copy_parts(source: Path, stage: Path, disk: Disk, without: Collection[Path] = ()) -> None:
+    """Copies the files of a store or a backup, of `without` only the journal's: it tells which of its lines are whole.
+    Raises BadBackup where there is none."""
     for part in _parts_of(source):
-        target = stage / part.relative_to(source)
-        target.parent.mkdir(mode=0o700, exist_ok=True)
-        disk.copy_file(part, target)
+        if part.suffix == ".jsonl" or part not in without:
+            target = stage / part.relative_to(source)
+            target.parent.mkdir(mode=0o700, exist_ok=True)
+            disk.copy_file(part, target)
 
 
 def _parts_of(source: Path) -> list[Path]:
