@@ -8,6 +8,7 @@ second daemon finds the data folder locked and ends, and both clients use the fi
 import contextlib
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -34,6 +35,18 @@ LOG_LINES_SHOWN = 5
 LOG_BYTES_MAX = 1024 * 1024  # a log that is longer at a start is replaced
 
 Notify = Callable[[str], None]
+
+
+class _StartedDaemon(NamedTuple):
+    """The process of a daemon, its socket, and its log with the length that it had before."""
+
+    pid: int
+    path: Path
+    log: Path
+    began_at: int
+
+
+_STARTED: list[_StartedDaemon] = []  # the last daemon that this process started and that answered
 
 
 def is_listening(path: Path) -> bool:
@@ -102,7 +115,23 @@ def start(
     _await_first_answer(child, path, log, began_at)
     # The daemon outlives this process on purpose; without this line Popen would warn that nobody waited for it.
     child.returncode = 0
+    _STARTED[:] = [_StartedDaemon(child.pid, path, log, began_at)]
     return child.pid
+
+
+def with_reason(error: "MnemoError") -> "MnemoError":
+    """Return why the daemon has ended that this process started, if a request failed by that; else the error itself."""
+    if isinstance(error, StartError) or not isinstance(error, (InterruptedAnswerError, UnreachableError)):
+        return error
+    deadline = time.monotonic() + RACE_SECONDS
+    for started in _STARTED:
+        with contextlib.suppress(ChildProcessError):
+            while time.monotonic() < deadline:
+                pid, status = os.waitpid(started.pid, os.WNOHANG)
+                if pid:
+                    return _start_failed(os.waitstatus_to_exitcode(status), started.path, started.log, started.began_at)
+                time.sleep(POLL_SECONDS)
+    return error
 
 
 def _open_log(log: Path) -> int:
@@ -219,9 +248,11 @@ def _start_failed(code: int | None, path: Path, log: Path, began_at: int) -> Sta
     if code is None:
         what = f"the daemon was started and does not listen on {path} after {START_SECONDS_MAX:g} seconds"
     else:
-        what = f"the daemon ended at once with code {code}"
+        ended = f"with code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
+        what = f"the daemon ended at once {ended}"
     output = [f"  {line}" for line in last_lines(log, began_at)]
-    return StartError("\n".join([f"{what}; its output:" if output else what, *output]), f"its log: {log}")
+    message = "\n".join([f"{what}; its output:" if output else what, *output])
+    return StartError(message, f"its log: {log}" if output else "see what is wrong: mnemo doctor")
 
 
 # Servers on loopback

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -13,6 +14,9 @@ from typing import Any
 
 import pytest
 
+from mnemo_client.errors import StartError, UnreachableError
+from mnemo_client.paths import socket_path
+from mnemo_client.process import start, with_reason
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from tests.support.mcp_messages import memory_ids
 from tests.support.running_daemon import has_ended
@@ -429,3 +433,37 @@ def test_a_model_that_is_imported_is_taken_up_by_the_daemon_that_runs(newcomer: 
         assert time.monotonic() < deadline
         time.sleep(0.2)
     assert "The spare" in newcomer.give("recall", "who can open the door", "--cut", "none")
+
+
+def test_a_daemon_that_cannot_open_its_store_says_why_at_every_command(newcomer: Person) -> None:
+    newcomer.give("add", "The tank holds 90 litres.")
+    newcomer.give("down")
+    data = newcomer.home / "data"
+    for path in (*(data / "journal").iterdir(), data / "db" / "data.mdb"):
+        path.write_bytes(b"nothing that a store has\n" * 1000)
+    for words in 4 * (["recall", "tank"], ["add", "More."]):
+        command = newcomer.begin(*words)
+        _, said = command.communicate(timeout=60)
+        assert command.returncode in (1, 4)
+        assert "fails verification" in said  # whether it ends before the request, during it or after it
+    [integrity] = [each for each in newcomer.answer("doctor", code=1)["checks"] if each["name"] == "integrity"]
+    assert integrity["outcome"] == "fail"
+    assert "database" in integrity["found"]
+
+
+def test_the_end_of_a_daemon_that_had_answered_has_its_reason(newcomer: Person) -> None:
+    newcomer.give("add", "The tank holds 90 litres.")
+    newcomer.give("down")
+    for path in (newcomer.home / "data").rglob("*.mdb"):
+        path.write_bytes(b"nothing that a store has\n" * 1000)
+    shutil.rmtree(newcomer.home / "data" / "journal")
+    said = ""
+    for _ in range(20):
+        try:
+            start(newcomer.environ, socket_path(newcomer.environ), lambda _: None)
+        except StartError:  # it had ended before its first answer
+            continue
+        said = with_reason(UnreachableError("no daemon listens")).message
+        break
+    assert said.startswith("the daemon ended at once with code 1; its output:")
+    assert "fails verification" in said

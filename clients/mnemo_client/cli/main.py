@@ -66,7 +66,9 @@ def run(
     try:
         return _run(words, screen, environ, stdin, began)
     except MnemoError as error:
-        return _report(error, words, screen)
+        from mnemo_client import process
+
+        return _report(process.with_reason(error), words, screen)
     except BrokenPipeError:
         raise
     except OSError as failed:

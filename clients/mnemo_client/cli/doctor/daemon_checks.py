@@ -5,6 +5,8 @@ import secrets
 import time
 from pathlib import Path
 
+import msgspec
+
 from mnemo_client import process
 from mnemo_client.cli.admin.models import DEFAULT_MODEL
 from mnemo_client.cli.doctor.doctor_checks import DoctorCheck, Examination, Outcome, fail, ok, warn
@@ -12,6 +14,7 @@ from mnemo_client.cli.format.units import number_text, percent, plural, size_tex
 from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError
 from mnemo_client.paths import socket_path
+from mnemo_client.protocol.maintenance import CheckAnswer
 from mnemo_client.protocol.retrieval import RecallRequest
 from mnemo_client.protocol.status import StatusAnswer
 from mnemo_client.version import VERSION
@@ -19,6 +22,7 @@ from mnemo_client.version import VERSION
 NAMESPACE = "doctor"
 SKIPPED_ON_PURPOSE = ("not a kind of note", "no passage")  # begin the reasons that are no fault
 CHECKED_MEMORIES_MAX = 20_000  # a check of more takes seconds, and `mnemo check` does it
+CHECKED_BYTES_MAX = 100_000_000  # the same of a database that no daemon has open
 WAITING_WRITES_WARN = 1_000
 BACKUP_DAYS_WARN = 30
 EXPOSED_SHOWN_MAX = 10
@@ -104,11 +108,19 @@ def check_store(examined: Examination) -> list[DoctorCheck]:
 
 
 def check_integrity(examined: Examination) -> list[DoctorCheck]:
-    """Check every record, and that journal, database and indexes agree."""
-    status = examined.require_status()
-    if status.memories > CHECKED_MEMORIES_MAX:
+    """Check every record, and that journal, database and indexes agree; a store that no daemon has open by the program
+    that needs none."""
+    if (status := examined.status) is None:
+        database = examined.data / "db" / "data.mdb"
+        if not database.exists() or folder_holder(examined.data) is not None:
+            return []
+        if database.stat().st_size > CHECKED_BYTES_MAX:
+            return ok(f"not checked: {size_text(database.stat().st_size)}; see: mnemo check")
+        answer = msgspec.convert(examined.context.run_offline("check"), CheckAnswer)
+    elif status.memories > CHECKED_MEMORIES_MAX:
         return ok(f"not checked: {number_text(status.memories)} memories; see: mnemo check")
-    answer = examined.require_client().check()
+    else:
+        answer = examined.require_client().check()
     if not answer.ok:
         faults = plural(sum(answer.totals.values()), "fault")
         return fail(f"{faults}: {', '.join(answer.totals)}", "mnemo repair")
@@ -117,7 +129,9 @@ def check_integrity(examined: Examination) -> list[DoctorCheck]:
 
 def repair_store(examined: Examination) -> str:
     """Repair what the check found; nothing is deleted."""
-    answer = examined.require_client().repair()
+    if examined.client is None:  # what it takes, such as the rebuilding of a database, is for a person to decide
+        return ""
+    answer = examined.client.repair()
     return "; ".join(f"{step.what} ({step.how_many})" for step in answer.steps)
 
 

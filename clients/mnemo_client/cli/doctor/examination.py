@@ -50,7 +50,7 @@ CHECKS = (
     CheckRow("page", agent_checks.check_page),
     CheckRow("network", daemon_checks.check_network, needs_daemon=True),
     CheckRow("store", daemon_checks.check_store, needs_daemon=True),
-    CheckRow("integrity", daemon_checks.check_integrity, needs_daemon=True, repair=daemon_checks.repair_store),
+    CheckRow("integrity", daemon_checks.check_integrity, repair=daemon_checks.repair_store),
     CheckRow("model", daemon_checks.check_model, needs_daemon=True),
     CheckRow("language model", daemon_checks.check_language_model, needs_daemon=True),
     CheckRow("views", daemon_checks.check_views, needs_daemon=True, repair=daemon_checks.repair_views),
