@@ -334,7 +334,7 @@ def test_fix_makes_folders_and_files_private_and_says_so(tmp_path: Path) -> None
         file.touch()
     for name, path, mode in (
         ("data folder", data, 0o755), ("models folder", models, 0o777),
-        ("configuration", files["configuration"], 0o644), ("log", files["log"], 0o666),
+        ("configuration", files["configuration"], 0o644), ("log", files["log"], 0o666), ("log", run, 0o777),
     ):  # fmt: skip
         path.chmod(mode)
         before, after = repaired(name, tmp_path)

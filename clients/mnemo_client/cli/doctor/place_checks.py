@@ -78,17 +78,18 @@ def repair_config_file(examined: Examination) -> str:
 
 
 def check_log(examined: Examination) -> list[DoctorCheck]:
-    """Check that the log is a file of ours that nobody else can read."""
+    """Check that the log is a file of ours that nobody else can read or replace."""
     log = process.log_file(examined.environ)
     if not log.exists() and not log.is_symlink():
         return ok("there is none yet")
-    if problem := path_safety.file_problem(log):
+    if problem := path_safety.parents_problem(log) or path_safety.file_problem(log):
         return fail(problem.problem, problem.fix)
     return ok(f"{log}, {size_text(log.stat().st_size)}")
 
 
 def repair_log(examined: Examination) -> str:
-    return _made_private(process.log_file(examined.environ), 0o600)
+    log = process.log_file(examined.environ)
+    return "; ".join(filter(None, [_made_private(log.parent, 0o700), _made_private(log, 0o600)]))
 
 
 def _made_private(path: Path, mode: int) -> str:
