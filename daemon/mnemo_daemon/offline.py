@@ -138,7 +138,7 @@ def _restore(asked: argparse.Namespace, configuration: settings.Configuration) -
 
     done = restore.restore(
         asked.source, data, Disk(), lambda: time.time_ns() // 1_000_000,
-        at=at, keep_forgotten=not asked.allow_forgotten, finish=finish,
+        at=at, keep_forgotten=not asked.allow_forgotten, in_use=configuration.folders.data, finish=finish,
         progress=lambda step, done, total: progress(step, 0, 0) if progress else None,
     )  # fmt: skip
     lines = [f"restored {done.memories} memories, up to change {done.seq}", *done.recovered]

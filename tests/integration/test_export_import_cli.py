@@ -175,3 +175,14 @@ def test_our_own_export_comes_back_through_the_command_line(
     cut = (person.here / "all.jsonl").read_bytes()[:-2]
     other.give("import", "-", typed=cut, code=2)
     assert "the export is damaged: line" in other.messages
+
+
+def test_a_restore_to_a_new_folder_leaves_out_what_was_forgotten(person: ExportingPerson) -> None:
+    stored = json.loads(person.give("add", "Ines moved to Evora", "-n", "secrets", "--json"))["memory"]["id"]
+    person.give("backup", "early")
+    person.give("forget", stored, "--yes")
+    person.give("restore", "early", "--to", "looked-at")
+    assert "not restored: 1 memory that had been erased since" in person.messages
+    assert not [path for path in (person.here / "looked-at").rglob("*.*") if b"Evora" in path.read_bytes()]
+    person.give("restore", "early", "--to", "all-of-it", "--allow-forgotten")
+    assert [path for path in (person.here / "all-of-it").rglob("*.*") if b"Evora" in path.read_bytes()]

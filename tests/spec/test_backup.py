@@ -418,3 +418,21 @@ def test_memories_erased_since_the_backup_stay_erased_unless_asked_for(tmp_path:
     restore(tmp_path / "kept", tmp_path / "data", keep_forgotten=False)
     with opened(tmp_path / "data") as store:
         assert contents(store) == ["the secret of the house", "memory number 2"]
+
+
+def test_memories_erased_from_the_store_in_use_stay_erased_in_a_new_folder(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as store:
+        remember(store, 1, "the secret of the house")
+        remember(store, 2)
+        backup.create_backup(store, tmp_path / "kept", DISK)
+        with store.snapshot() as snapshot:
+            digest = skip_hash(snapshot.meta("salt"), "the secret of the house")
+        write(store, DropMemory(id=sample_id(1)), ErasedText(hash=digest, at=AT))
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "data" / "journal").iterdir()}
+    restored = restoring.restore(
+        tmp_path / "kept", tmp_path / "new", DISK, lambda: AT, in_use=tmp_path / "data", finish=drop
+    )
+    assert restored.forgotten == (sample_id(1),)
+    with opened(tmp_path / "new") as store:
+        assert contents(store) == ["memory number 2"]
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "data" / "journal").iterdir()} == before

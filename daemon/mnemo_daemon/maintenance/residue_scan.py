@@ -346,7 +346,11 @@ class CopyErasure:
             if store.data_losses or store.degraded:
                 raise StoreError("; ".join([*store.data_losses, *filter(None, [store.degraded])]))
             shutil.rmtree(opened / BACKUPS_FOLDER, ignore_errors=True)  # what it was in an older format
-            same = [each for each in restore.memories_with_text(store, self._forgotten) if not self._is_spared(each)]
+            same = [
+                each
+                for each in restore.memories_with_text(store.snapshot, self._forgotten)
+                if not self._is_spared(each)
+            ]
             with store.snapshot() as snapshot:
                 here = [memory_id for memory_id in self._ids if snapshot.stored(memory_id) is not None]
             self._purge(store, list(dict.fromkeys((*here, *same))))

@@ -9,14 +9,18 @@ import itertools
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
+
+import lmdb
 
 from mnemo_store.backend import READ_SLICE, Snapshot
 from mnemo_store.batches import batched
 from mnemo_store.database.environment import DATABASE_FILE, Database
 from mnemo_store.database.integrity import is_intact
+from mnemo_store.database.table_access import TABLES_MAX, open_tables
 from mnemo_store.disk import Disk
 from mnemo_store.errors import BadBackup, DiskFull, HistoryUnavailable, StoreLoss
 from mnemo_store.journal import dump
@@ -31,6 +35,8 @@ from mnemo_store.recovery import database_files, store_folder
 from mnemo_store.recovery.store_folder import FolderLock
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import EMBEDDINGS, FORGOTTEN
+
+Snapshots = Callable[[], AbstractContextManager[Snapshot]]
 
 FULL_DATABASE = "db.whole"  # of a store that goes back in time: the database as it was, for its vectors
 
@@ -67,19 +73,23 @@ class RestoreResult(NamedTuple):
 
 def restore(
     source: Path, data: Path, disk: Disk, now: Callable[[], int], *, at: int | None = None, keep_forgotten: bool = True,
+    in_use: Path | None = None,
     finish: Callable[[Store, tuple[str, ...]], None] = lambda _, __: None, progress: Progress = unreported,
 ) -> RestoreResult:  # fmt: skip
     """Replaces `data` by the store of `source`: a backup, or a data folder, also `data` itself.
 
     `at` (ms): as it was after the last change by then. Texts that were erased from the replaced store stay erased:
     `finish` gets the open store and the ids of memories with such texts before it is put in place; with
-    `keep_forgotten` off they come back. Raises FolderInUse, BadBackup, HistoryUnavailable, StoreError, OSError;
-    `data` is then as it was.
+    `keep_forgotten` off they come back. in_use: the data folder that a daemon may have
+    open; where `data` is new, texts that were erased from this one stay erased. Raises FolderInUse, BadBackup,
+    HistoryUnavailable, StoreError, OSError; `data` is then as it was.
     """
     progress("reading the store to be replaced", 0, 0)
     _refuse_backup_as_target(data)
     store_folder.finish_swap(data, disk)
-    replaced = _read_replaced(data) if keep_forgotten else _ReplacedStore({}, frozenset())
+    replaced = _ReplacedStore({}, frozenset())
+    if keep_forgotten:
+        replaced = _read_replaced(data) if data.exists() or in_use is None else _read_in_use(in_use)
     lock = FolderLock.acquire(data) if data.exists() else None
     stage = store_folder.staging_folder(data)
     try:
@@ -127,12 +137,30 @@ def _read_replaced(data: Path) -> _ReplacedStore:
     except StoreLoss:
         return _ReplacedStore({}, frozenset())
     try:
-        with store.snapshot() as snapshot:
-            found = {row.hash: row for row in snapshot.scan(FORGOTTEN, limit=snapshot.size(FORGOTTEN))}
-            forgotten = {snapshot.meta("salt"): found} if found else {}
-        return _ReplacedStore(forgotten, frozenset(memories_with_text(store, forgotten)))
+        return _erased_from(store.snapshot)
     finally:
         store.close()
+
+
+def _read_in_use(data: Path) -> _ReplacedStore:
+    """Reads a store that is not opened, since a process may have it open."""
+    if not (data / "db" / DATABASE_FILE).exists():
+        return _ReplacedStore({}, frozenset())
+    try:
+        with lmdb.open(str(data / "db"), readonly=True, max_dbs=TABLES_MAX, lib_version=0) as env:
+            database = Database(env, open_tables(env, create=False), Disk())
+            return _erased_from(partial(database.snapshot, 0))
+    except lmdb.Error as error:
+        raise BadBackup(
+            f"what was erased from {data} cannot be read ({error}): --allow-forgotten does without"
+        ) from error
+
+
+def _erased_from(snapshots: Snapshots) -> _ReplacedStore:
+    with snapshots() as snapshot:
+        found = {row.hash: row for row in snapshot.scan(FORGOTTEN, limit=snapshot.size(FORGOTTEN))}
+        forgotten = {snapshot.meta("salt"): found} if found else {}
+    return _ReplacedStore(forgotten, frozenset(memories_with_text(snapshots, forgotten)))
 
 
 def copy_parts(source: Path, stage: Path, disk: Disk, without: Collection[Path] = ()) -> None:
@@ -208,7 +236,9 @@ def _open_and_verify(
         if went_back := (stage / FULL_DATABASE).exists():
             _take_vectors(stage / FULL_DATABASE, store, disk)
             shutil.rmtree(stage / FULL_DATABASE)
-        unwanted = tuple(each for each in memories_with_text(store, replaced.forgotten) if each not in replaced.spared)
+        unwanted = tuple(
+            each for each in memories_with_text(store.snapshot, replaced.forgotten) if each not in replaced.spared
+        )
         if unwanted:
             finish(store, unwanted)
         _keep_forgotten(store, replaced.forgotten)
@@ -244,12 +274,12 @@ def _keep_forgotten(store: Store, forgotten: dict[str, dict[str, ErasedText]]) -
     store.transact(decide, by="restore").result()
 
 
-def memories_with_text(store: Store, forgotten: dict[str, dict[str, ErasedText]]) -> list[str]:
+def memories_with_text(snapshots: Snapshots, forgotten: dict[str, dict[str, ErasedText]]) -> list[str]:
     """The ids of the memories with a version whose text was erased."""
     found: list[str] = []
     after = ""
     while forgotten:
-        with store.snapshot() as snapshot:
+        with snapshots() as snapshot:
             memories = snapshot.memories(after, READ_SLICE)
             for memory in memories:
                 texts = {stored.memory.content for stored in snapshot.all_versions(memory.id)}
