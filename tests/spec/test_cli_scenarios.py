@@ -419,7 +419,7 @@ ERASING = (
                  "  removed     quarantine/5.jsonl: it held a word\n"
                  "searched 9 files, 1.5 MB, for 12 traces: none is left\n"
                  "  not changed /data/backups/one has a copy: delete it when you no longer need it "
-                 "(mnemo forget --everywhere rewrites such copies)\n"
+                 "(--everywhere would have rewritten it)\n"
                  "  not searched  backups and exports in your own folders: delete those that have a copy\n"),
     )),
     Scenario("forget ends with 1 where something is still there", (

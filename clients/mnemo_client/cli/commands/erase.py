@@ -120,7 +120,7 @@ def report_lines(report: EraseAnswer, style: TextStyle) -> Iterator[str]:
         if path not in reported:
             yield (
                 f"  {style.warn('not changed')} {sanitize(path)} has a copy: delete it when you no longer need it "
-                "(mnemo forget --everywhere rewrites such copies)"
+                "(--everywhere would have rewritten it)"
             )
     yield f"  {style.warn('not searched')}  backups and exports in your own folders: delete those that have a copy"
 
