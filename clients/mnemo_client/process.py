@@ -229,8 +229,10 @@ def _has_ended(pid: int) -> bool:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Create the folder if it is missing, accessible to its owner only."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Create the folder and those above it if they are missing, accessible to their owner only."""
+    for each in (*reversed(folder.parents), folder):
+        if not each.exists():
+            each.mkdir(mode=0o700, exist_ok=True)
 
 
 def last_lines(log: Path, began_at: int = 0, count: int = LOG_LINES_SHOWN) -> list[str]:

@@ -131,6 +131,13 @@ def _write_all(fd: int, data: bytes | memoryview) -> None:
         view = view[os.write(fd, view) :]
 
 
+def make_private_folder(folder: Path) -> None:
+    """Creates a folder that is missing, and those above it, for their owner only: mkdir would leave these to others."""
+    for each in (*reversed(folder.parents), folder):
+        if not each.exists():
+            each.mkdir(mode=0o700, exist_ok=True)
+
+
 def is_disk_full(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 

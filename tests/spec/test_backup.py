@@ -359,6 +359,14 @@ def test_the_backups_of_a_place_stay_where_one_of_an_older_format_is_restored(tm
     assert kept == ["before", "mine"]
 
 
+def test_folders_that_a_backup_needs_are_private(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as store:
+        remember(store, 1)
+        backup.create_backup(store, tmp_path / "data" / "backups" / "one", DISK)
+    folders = [tmp_path / "data" / "backups", *(tmp_path / "data" / "backups").rglob("*")]
+    assert {path.stat().st_mode & 0o777 for path in folders if path.is_dir()} == {0o700}
+
+
 def test_a_backup_is_no_place_to_restore_to(tmp_path: Path) -> None:
     with opened(tmp_path / "data") as store:
         remember(store, 1)

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -54,3 +55,9 @@ def test_a_daemon_whose_parent_takes_no_notice_of_its_end_has_ended(child: int) 
 def test_a_daemon_that_goes_on_is_not_said_to_have_ended(child: int) -> None:
     with pytest.raises(MnemoError, match=f"process {child}.* still runs"):
         process.stop(LaunchRequest(child, ends=False), seconds_max=0.2)  # type: ignore[arg-type]
+
+
+def test_a_folder_is_made_private_with_those_above_it(tmp_path: Path) -> None:
+    process.make_private_folder(tmp_path / "mnemo" / "run")
+    process.make_private_folder(tmp_path / "mnemo" / "run")
+    assert [path.stat().st_mode & 0o777 for path in (tmp_path / "mnemo", tmp_path / "mnemo" / "run")] == [0o700, 0o700]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mnemo_store.database.table_access import TableWriter
-from mnemo_store.disk import Disk, is_disk_full
+from mnemo_store.disk import Disk, is_disk_full, make_private_folder
 from mnemo_store.errors import DiskFull
 from mnemo_store.records import FORMAT
 
@@ -25,7 +25,7 @@ MIGRATIONS: tuple[Migration, ...] = tuple(STEPS.get(step, lambda _: None) for st
 def copy_before_migration(folder: Path, stored: int, wanted: int, disk: Disk, now: int) -> Path:
     """Copies a closed store of format `stored` and returns the folder of the copy. Raises DiskFull, leaving nothing."""
     kept = folder / BACKUPS_FOLDER / f"before-format-{wanted}-{now}"
-    kept.mkdir(mode=0o700, parents=True)
+    make_private_folder(kept)
     try:
         for part in ("store.json", "journal", "db/data.mdb"):
             source = folder / part

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mnemo_store.codec import NO_CHANGES, Position
-from mnemo_store.disk import PIECE_BYTES, Disk, is_disk_full
+from mnemo_store.disk import PIECE_BYTES, Disk, is_disk_full, make_private_folder
 from mnemo_store.errors import DiskFull, NewerFormat, UnknownOutcome, WriteFailure
 from mnemo_store.journal import dump, segments
 from mnemo_store.journal.dump import DumpFooter, DumpHeader, DumpRow
@@ -397,7 +397,7 @@ class Journal:
     def quarantine(self, folder: Path) -> list[Path]:
         """Keeps in folder the unreadable data that would go with the segments: torn ends and damaged snapshots are
         moved there, the stretches that `check` finds are copied. Returns the files. Raises OSError."""
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(folder)
         kept = []
         for path in sorted([*self.folder.glob("*.torn"), *self.folder.glob("*.damaged")]):
             kept.append(_unused_path(folder / path.name))

@@ -17,7 +17,7 @@ import msgspec
 
 from mnemo_store.database.environment import DATABASE_FILE
 from mnemo_store.database.integrity import is_intact
-from mnemo_store.disk import PIECE_BYTES, Disk, file_size, is_disk_full
+from mnemo_store.disk import PIECE_BYTES, Disk, file_size, is_disk_full, make_private_folder
 from mnemo_store.errors import BadBackup, DiskFull, StoreError
 from mnemo_store.progress import Progress, unreported
 from mnemo_store.records import FORMAT
@@ -61,7 +61,7 @@ def create_backup(store: Store, folder: Path, disk: Disk, progress: Progress = u
     the copy fails verification or cannot be made there, and DiskFull; the incomplete copy is then removed."""
     is_new = not folder.exists()
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(folder)
     except OSError as error:
         raise _refusal(folder, error) from error
     if any(folder.iterdir()):
