@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
+from mnemo_daemon.maintenance.offline_maintenance import check_folder
 from mnemo_store.database.migrations import copy_before_migration
 from mnemo_store.disk import Disk
 from mnemo_store.errors import BadBackup, FolderInUse, HistoryUnavailable, StoreError
@@ -127,6 +128,19 @@ def test_what_is_left_of_a_damaged_backup_is_restored_to_a_new_folder(tmp_path: 
     assert restored.recovered[0] == f"{path} is {'missing' if act == 'remove' else 'damaged'}"
     with opened(tmp_path / "new") as store:
         assert contents(store) == before
+    assert check_folder(tmp_path / "new").violations == []
+
+
+def test_no_earlier_time_is_restored_from_a_damaged_backup(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as store:
+        fill(store)
+        backup.create_backup(store, tmp_path / "kept", DISK)
+    path = tmp_path / "kept" / "journal" / "short_term.jsonl"
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 2] ^= 1
+    path.write_bytes(whole)
+    with pytest.raises(BadBackup, match="is damaged"):
+        restore(tmp_path / "kept", tmp_path / "new", at=AT)
 
 
 def test_a_backup_of_which_journal_and_database_are_damaged_is_not_restored(tmp_path: Path) -> None:

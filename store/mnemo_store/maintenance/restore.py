@@ -27,7 +27,7 @@ from mnemo_store.journal import dump
 from mnemo_store.journal.journal import JOURNAL_FILES, Journal
 from mnemo_store.journal.line_codec import SegmentHeader, seal
 from mnemo_store.maintenance import backup
-from mnemo_store.maintenance.compaction import put_vectors
+from mnemo_store.maintenance.compaction import put_vectors, rewrite_journal
 from mnemo_store.progress import Progress, unreported
 from mnemo_store.record_texts import skip_hash
 from mnemo_store.records import FORMAT, ErasedText, PutErasedText, is_long_term
@@ -93,7 +93,7 @@ def restore(
     lock = FolderLock.acquire(data) if data.exists() else None
     stage = store_folder.staging_folder(data)
     try:
-        faults = _faults_of_backup(source, data)
+        faults = _faults_of_backup(source, data, is_whole=at is not None)
         shutil.rmtree(stage, ignore_errors=True)
         stage.mkdir(mode=0o700, parents=True)
         progress("copying the backup", 0, 0)
@@ -102,7 +102,9 @@ def restore(
             progress("restoring the earlier time", 0, 0)
             _go_back(stage, at, disk)
         progress("opening the copy", 0, 0)
-        seq, memories, unwanted, recovered = _open_and_verify(stage, disk, now, replaced, finish)
+        seq, memories, unwanted, recovered = _open_and_verify(
+            stage, disk, now, replaced, finish, is_damaged=bool(faults)
+        )
         progress("replacing the store", 0, 0)
         kept = store_folder.swap_in(data, disk, now())
     except BaseException:
@@ -114,11 +116,12 @@ def restore(
     return RestoreResult(seq, memories, kept, unwanted, [*faults.values(), *recovered])
 
 
-def _faults_of_backup(source: Path, data: Path) -> dict[Path, str]:
-    """Faults of the files of a backup. Raises BadBackup where a damaged one would replace a store."""
+def _faults_of_backup(source: Path, data: Path, *, is_whole: bool = False) -> dict[Path, str]:
+    """Faults of the files of a backup. Raises BadBackup where it has some and has to be whole: `is_whole`, for an
+    earlier time, which only the journal has, or to replace a store."""
     if not (source / backup.BACKUP_FILE).exists():
         return {}
-    if data.exists():
+    if is_whole or data.exists():
         backup.verify_backup(source)
     return backup.examine_backup(source)[1]
 
@@ -222,7 +225,7 @@ def _snapshot_at(journal: Journal) -> int:
 
 def _open_and_verify(
     stage: Path, disk: Disk, now: Callable[[], int], replaced: _ReplacedStore,
-    finish: Callable[[Store, tuple[str, ...]], None],
+    finish: Callable[[Store, tuple[str, ...]], None], *, is_damaged: bool,
 ) -> tuple[int, int, tuple[str, ...], list[str]]:  # fmt: skip
     """Opens the restored store, as any start does. Raises BadBackup where something of it is missing."""
     has_database = (stage / "db" / DATABASE_FILE).exists() or (stage / FULL_DATABASE).exists()
@@ -233,6 +236,8 @@ def _open_and_verify(
             raise BadBackup(f"the journal is damaged ({where}), and there is no database")
         if store.data_losses or store.degraded:
             raise BadBackup("; ".join([*store.data_losses, *filter(None, [store.degraded])]))
+        if is_damaged:  # what the journal has of it stays in the source
+            store.run_exclusively(rewrite_journal).result()
         if went_back := (stage / FULL_DATABASE).exists():
             _take_vectors(stage / FULL_DATABASE, store, disk)
             shutil.rmtree(stage / FULL_DATABASE)
