@@ -265,6 +265,20 @@ def _lost_by_graph(
     return next(((question, found, rank, each) for rank, each in enumerate(true, 1) if each not in met), None)
 
 
+@pytest.mark.parametrize("without", [range(1), range(len(FACTS))], ids=["the answer", "all"])
+def test_what_has_no_vector_yet_is_not_cut_out_of_the_answer(tmp_path: Path, without: range) -> None:
+    with simulated_services_in(tmp_path, has_model=True) as services:
+        put(services, *(sample_memory(number, text) for number, text in enumerate(FACTS)))
+        serving = services.indexing.serving()
+        assert serving is not None
+        numbers = {services.views.attributes.ids([each])[0]: each for each in serving.view.numbers().tolist()}
+        for place in without:
+            serving.view.drop(numbers[sample_memory(place, "").id])
+        wanted = MemoryFilter(namespaces=("default",), user_id="local", now=services.at)
+        found = services.recalling.answer(Question(FERRY, wanted, cut="gap"))
+        assert [hit.details.memory.content for hit in found.hits][:1] == [FACTS[0]]
+
+
 def test_a_memory_that_the_graph_lost_is_explained_with_what_the_graph_search_looked_at(tmp_path: Path) -> None:
     with simulated_services_in(tmp_path, has_model=True) as services:
         put(services, *(sample_memory(number, f"Entry {number}.") for number in range(ENTRIES)))

@@ -41,6 +41,13 @@ def test_unknown_values_count_as_nothing() -> None:
     assert found.tolist() == [[0.0] * 6] * 2
 
 
+def test_a_memory_without_a_vector_is_as_close_as_it_holds_the_words() -> None:
+    known = evidence([0.02, 0.3], [NAN, 0.5], [8.1, 0.0])
+    found = abstention.features(known, SOURCE, "learned")
+    assert found[0, :2].tolist() == pytest.approx([0.9, 0.81])
+    assert abstention.kept_candidates(found, abstention.MEASURED[DEFAULT_MODEL]["learned"], "learned").tolist()[0]
+
+
 def test_a_text_that_says_more_of_the_query_than_the_query_does_holds_all_of_it() -> None:
     assert abstention.features(evidence([1.0], [NAN], [14.0]), SOURCE, "words").tolist() == [[1.0, 1.0]]
 

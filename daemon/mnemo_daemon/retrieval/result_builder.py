@@ -253,10 +253,13 @@ class ResultBuilder:
         self, context: RecallContext, evidence: CutoffEvidence, rows: list[int], snapshot: Snapshot
     ) -> dict[int, PromptCandidate]:
         """The candidates that may bear on a prompt, by their rows."""
-        closeness, coverage = evidence.features[:, [abstention.CLOSENESS, abstention.COVERAGE]].T.tolist()
+        closeness, coverage = evidence.features[:, [abstention.CLOSENESS, abstention.COVERAGE]].T
+        closeness = np.where(
+            np.isnan(context.candidates.sims[evidence.rows]), 0.0, closeness
+        )  # words alone bear on much
         place_of, scores = {row: place for place, row in enumerate(evidence.rows)}, context.scored.scores
         return {
-            row: PromptCandidate(float(scores[row]), closeness[place], coverage[place], role == _EVENT)
+            row: PromptCandidate(float(scores[row]), float(closeness[place]), float(coverage[place]), role == _EVENT)
             for row, role in self._lasting(context, rows, snapshot) if (place := place_of.get(row)) is not None
         }  # fmt: skip
 
@@ -278,8 +281,8 @@ class ResultBuilder:
             scores[by_score], candidates.sims[by_score], words[by_score],
             float(self._views.lexical.score_texts(query, [LexicalFields(query)])[0]),
         )  # fmt: skip
-        basis: abstention.Basis = "words"
-        if serving is not None:
+        basis: abstention.Basis = "words"  # also while most candidates have no vector yet
+        if serving is not None and 2 * np.count_nonzero(np.isnan(inputs.sims)) <= len(inputs.sims):
             basis = "vectors" if candidates.learned is None else "learned"
         model = abstention.of_model(serving.embedder.name if serving is not None else "")[basis]
         limits = SOURCE if serving is None else self._calibrated.of(serving.embedder)  # whatever the profile's are
