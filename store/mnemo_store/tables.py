@@ -286,7 +286,7 @@ def _problems_of_usage(usage: Usage) -> Iterator[str]:
 
 def _not_below_zero(what: str, *fields: str) -> Callable[[Any], Iterator[str]]:
     """The problem of a record of which one of these fields is below zero."""
-    return lambda record: iter([f"{what} is below zero"] if min(attrgetter(*fields)(record)) < 0 else [])
+    return lambda record: iter([f"{what} is below zero"] if any(getattr(record, field) < 0 for field in fields) else [])
 
 
 BOOKKEEPING = frozenset({"seq", "sum", "format", "store", "salt", "next_number"})  # the store's own facts in `meta`

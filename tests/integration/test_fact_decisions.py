@@ -2,13 +2,14 @@
 
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.knowledge import FactView, NewFact, NewFacts
-from tests.support.running_daemon import RunningDaemon
+from tests.support.running_daemon import RunningDaemon, running
 
 
 @pytest.fixture
@@ -112,3 +113,14 @@ def test_no_erased_fact_comes_back_by_undo(client: Client) -> None:
         client.undo(seq=decided.seq)
     assert refused.value.status == 422
     assert statuses(client) == {"Siemens": "open"}
+
+
+def test_facts_of_a_shared_store_are_undone_too(short_folder: Path) -> None:
+    """There a change of facts has their clocks with it."""
+    with running(short_folder / "data") as daemon, daemon.client() as client:
+        client.share(
+            str(short_folder / "shared"), passphrase="correct horse battery staple", name="laptop", create=True
+        )
+        fact = works(client, "Siemens")
+        client.undo(seq=client.delete_fact(fact.id).seq)
+        assert statuses(client) == {"Siemens": "open"}

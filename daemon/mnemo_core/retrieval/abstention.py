@@ -91,10 +91,9 @@ def of_model(name: str) -> dict[Basis, CutoffModel]:
 
 
 def features(known: CutoffInputs, thresholds: Thresholds, basis: Basis) -> Values:
-    """A row a candidate, a column a feature of the basis; all between 0 and 1. What has no vector yet is taken to be
-    as close as it holds the words of the question, so that it is found at once."""
+    """A row a candidate, a column a feature of the basis; all between 0 and 1."""
     held = np.clip(known.words[:CANDIDATES_MAX] / max(known.words_full, 1e-9), 0, 1)
-    sims = known.sims[:CANDIDATES_MAX]
+    sims = known.sims[:CANDIDATES_MAX]  # what has no vector yet is as close as it holds the words, and found at once
     close = np.where(np.isnan(sims), np.sqrt(held), relevance(np.clip(np.nan_to_num(sims), 0, 1), thresholds))
     scores = np.clip(known.scores[:CANDIDATES_MAX], 0, 1)
     columns = [close, held, _share(close), _share(held), scores, _share(scores)]

@@ -252,11 +252,9 @@ class ResultBuilder:
     def prompt_candidates(
         self, context: RecallContext, evidence: CutoffEvidence, rows: list[int], snapshot: Snapshot
     ) -> dict[int, PromptCandidate]:
-        """The candidates that may bear on a prompt, by their rows."""
+        """The candidates that may bear on a prompt, by their rows. What has no vector yet is not close to it."""
         closeness, coverage = evidence.features[:, [abstention.CLOSENESS, abstention.COVERAGE]].T
-        closeness = np.where(
-            np.isnan(context.candidates.sims[evidence.rows]), 0.0, closeness
-        )  # words alone bear on much
+        closeness = np.where(np.isnan(context.candidates.sims[evidence.rows]), 0.0, closeness)
         place_of, scores = {row: place for place, row in enumerate(evidence.rows)}, context.scored.scores
         return {
             row: PromptCandidate(float(scores[row]), float(closeness[place]), float(coverage[place]), role == _EVENT)
