@@ -208,6 +208,7 @@ def test_an_unreadable_file_is_named_and_stops_nothing(notes_folder: NotesFolder
     outside.write_text("not ours")
     notes_folder.write("binary.txt", b"a\0b")
     notes_folder.write("latin.md", b"caf\xe9")
+    notes_folder.write("wide.md", "café".encode("utf-16"))
     notes_folder.write("huge.md", b"x" * (1 << 20) + b"y")
     (notes_folder.folder / "link.md").symlink_to(outside)
     (notes_folder.folder / "loop").symlink_to(notes_folder.folder)
@@ -217,18 +218,19 @@ def test_an_unreadable_file_is_named_and_stops_nothing(notes_folder: NotesFolder
     assert list(notes_folder.files()) == ["fine.md"]
     skipped = {Path(skip.path).name: skip.reason for skip in notes_folder.notes.status().skipped}
     assert skipped == {
-        "binary.txt": "binary: it holds a NUL",
-        "latin.md": "not UTF-8 (byte 3)",
+        "binary.txt": "binary, or not UTF-8: it holds a NUL",
+        "latin.md": "not UTF-8 (byte 3): save it as UTF-8",
+        "wide.md": "binary, or not UTF-8: it holds a NUL",
         "huge.md": "1.0 MiB, over 1 MiB",
         "link.md": "a symbolic link, which is not followed",
         "pipe.md": "not a regular file",
         "loop": "a symbolic link, which is not followed",
     }
     notes_folder.rescan()
-    assert notes_folder.notes.status().skipped_total == 6
+    assert notes_folder.notes.status().skipped_total == 7
     notes_folder.write("latin.md", "café")
     notes_folder.wait_for("latin.md", ["café"])
-    assert notes_folder.notes.status().skipped_total == 5
+    assert notes_folder.notes.status().skipped_total == 6
 
 
 def test_a_link_out_of_the_folder_is_not_followed_when_it_appears_later(

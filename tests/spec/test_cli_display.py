@@ -314,7 +314,7 @@ def test_footers_and_messages_break_between_words() -> None:
 
 def test_other_things_that_were_missing_have_their_words_too() -> None:
     words = degraded_text(["store", "llm", "hot\x1b"], None)
-    assert words == ("the store is unavailable (mnemo status); without the language model; without hot�")
+    assert words == ("the store has a problem (mnemo status); without the language model; without hot�")
 
 
 # The other answers
@@ -378,7 +378,7 @@ def test_notes_show_their_folders_and_the_skipped_files() -> None:
 def test_a_memory_that_only_the_journal_has_is_reported_as_such() -> None:
     answer = RememberAnswer(outcome="stored", memory=recalled(), degraded=["store"])
     assert remember_line(answer, PLAIN) == (
-        "remembered · c0ffee01 · namespace default · stored, but the store is unavailable (mnemo status)"
+        "remembered · c0ffee01 · namespace default · stored, but the store has a problem (mnemo status)"
     )
 
 

@@ -314,13 +314,13 @@ def _text_of(data: bytes, suffix: str, is_stopping: Callable[[], bool]) -> str:
         elif suffix == ".docx":
             raw = _read_word(data)
         elif b"\0" in data:
-            raise UnreadableNote("binary: it holds a NUL")
+            raise UnreadableNote("binary, or not UTF-8: it holds a NUL")
         else:
             raw = data.decode("utf-8-sig")
     except pdf_reader.UnreadablePdf as error:
         raise UnreadableNote(str(error)) from None
     except UnicodeDecodeError as error:
-        raise UnreadableNote(f"not UTF-8 (byte {error.start})") from None
+        raise UnreadableNote(f"not UTF-8 (byte {error.start}): save it as UTF-8") from None
     text = normalize_text(raw)
     return remove_private_spans(text, keep_lines=True) if "<" in text else text
 

@@ -186,7 +186,7 @@ def degraded_reason(name: str, status: StatusAnswer | None) -> str:
     if name == "llm":
         return "without the language model"
     if name in ("database", "store", "lmdb"):
-        return "the store is unavailable (mnemo status)"
+        return "the store has a problem (mnemo status)"
     return f"without {sanitize(name)}"
 
 
