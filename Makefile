@@ -17,8 +17,6 @@ FRAMEWORKS ?= .venv-frameworks/sources
 FRAMEWORK_SOURCES := langgraph-checkpoint==4.3.2 langgraph-checkpoint-sqlite==3.1.2 openai-agents==0.24.0 anthropic==2.14.0
 PEERS := chromadb==1.5.9 mem0ai==2.2.1 onnxruntime tokenizers numpy scikit-learn
 
-# Hundreds of daemons start in the tests, each a third faster with compiled modules.
-unexport PYTHONDONTWRITEBYTECODE
 # llama.cpp, for whatever CPU reads the wheel later (pip keeps it), and without its picture models.
 export CMAKE_ARGS ?= -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF
 
