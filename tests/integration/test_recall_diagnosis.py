@@ -277,6 +277,8 @@ def test_what_has_no_vector_yet_is_not_cut_out_of_the_answer(tmp_path: Path, wit
         wanted = MemoryFilter(namespaces=("default",), user_id="local", now=services.at)
         found = services.recalling.answer(Question(FERRY, wanted, cut="gap"))
         assert [hit.details.memory.content for hit in found.hits][:1] == [FACTS[0]]
+        prompt = Question("write a poem about a green boat", wanted, cut="gap", unasked="prompt")
+        assert not services.recalling.answer(prompt).hits  # words alone do not bear on a prompt
 
 
 def test_a_memory_that_the_graph_lost_is_explained_with_what_the_graph_search_looked_at(tmp_path: Path) -> None:

@@ -423,14 +423,20 @@ def test_a_memory_with_the_text_of_another_erased_one_is_restored(tmp_path: Path
         assert [memory.id for memory in snapshot.memories()] == [sample_id(2), sample_id(3)]
 
 
-def test_memories_erased_since_the_backup_stay_erased_unless_asked_for(tmp_path: Path) -> None:
-    with opened(tmp_path / "data") as store:
+def erase_after_backup(folder: Path) -> str:
+    """The digest of the first of two memories, which is erased from `data` and is in the backup `kept`."""
+    with opened(folder / "data") as store:
         remember(store, 1, "the secret of the house")
         remember(store, 2)
-        backup.create_backup(store, tmp_path / "kept", DISK)
+        backup.create_backup(store, folder / "kept", DISK)
         with store.snapshot() as snapshot:
             digest = skip_hash(snapshot.meta("salt"), "the secret of the house")
         write(store, DropMemory(id=sample_id(1)), ErasedText(hash=digest, at=AT))
+    return digest
+
+
+def test_memories_erased_since_the_backup_stay_erased_unless_asked_for(tmp_path: Path) -> None:
+    digest = erase_after_backup(tmp_path)
     restored = restore(tmp_path / "kept", tmp_path / "data")
     assert restored.forgotten == (sample_id(1),)
     with opened(tmp_path / "data") as store:
@@ -443,13 +449,7 @@ def test_memories_erased_since_the_backup_stay_erased_unless_asked_for(tmp_path:
 
 
 def test_memories_erased_from_the_store_in_use_stay_erased_in_a_new_folder(tmp_path: Path) -> None:
-    with opened(tmp_path / "data") as store:
-        remember(store, 1, "the secret of the house")
-        remember(store, 2)
-        backup.create_backup(store, tmp_path / "kept", DISK)
-        with store.snapshot() as snapshot:
-            digest = skip_hash(snapshot.meta("salt"), "the secret of the house")
-        write(store, DropMemory(id=sample_id(1)), ErasedText(hash=digest, at=AT))
+    erase_after_backup(tmp_path)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "data" / "journal").iterdir()}
     restored = restoring.restore(
         tmp_path / "kept", tmp_path / "new", DISK, lambda: AT, in_use=tmp_path / "data", finish=drop

@@ -279,8 +279,9 @@ class ResultBuilder:
             scores[by_score], candidates.sims[by_score], words[by_score],
             float(self._views.lexical.score_texts(query, [LexicalFields(query)])[0]),
         )  # fmt: skip
-        basis: abstention.Basis = "words"  # also while most candidates have no vector yet
-        if serving is not None and 2 * np.count_nonzero(np.isnan(inputs.sims)) <= len(inputs.sims):
+        basis: abstention.Basis = "words"  # for a question also while most candidates have no vector yet
+        is_asked = not context.question.unasked
+        if serving is not None and not (is_asked and 2 * np.count_nonzero(np.isnan(inputs.sims)) > len(inputs.sims)):
             basis = "vectors" if candidates.learned is None else "learned"
         model = abstention.of_model(serving.embedder.name if serving is not None else "")[basis]
         limits = SOURCE if serving is None else self._calibrated.of(serving.embedder)  # whatever the profile's are
