@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("store", "daemon", "clients", "tests", "packaging", "systemd", ".ci")
 OUR_PACKAGES = ("mnemo_store", "mnemo_core", "mnemo_daemon", "mnemo_client")
 # The lines of Python that each folder may have: raising one is a line of the change that names the feature.
-LINES_MAX = {"clients": 21_049, "daemon": 67_423, "packaging": 1_520, "store": 12_123}
+LINES_MAX = {"clients": 21_049, "daemon": 67_442, "packaging": 1_520, "store": 12_123}
 # What people can read, and have to keep true: words that nothing generates, outside of blocks of code; of all pages.
 README_WORDS_MAX = 1_200
 PAGES_WORDS_MAX = 58_400
@@ -134,7 +134,7 @@ def sources() -> list[Source]:
         relative = path.relative_to(ROOT)
         if "__pycache__" in relative.parts or relative.parts[:2] == ("tests", "golden"):
             continue
-        if "node_modules" in relative.parts or path.suffix in {".pyc", ".elc", ".png", ".gz", ".npy"}:
+        if "node_modules" in relative.parts or path.suffix in {".pyc", ".elc", ".png", ".gz", ".npy", ".npz"}:
             continue
         listed.append(source(relative.as_posix(), path.read_text(encoding="utf-8")))
     return listed

@@ -42,8 +42,8 @@ from mnemo_daemon.maintenance.erasure import Erasure
 from mnemo_daemon.maintenance.trash import Expiry, Trash
 from mnemo_daemon.memories.history import ChangeFeed
 from mnemo_daemon.memories.memory_service import MemoryService
-from mnemo_daemon.models.catalogue import ModelCatalogue
-from mnemo_daemon.models.cross_encoder import CrossEncoderService
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
+from mnemo_daemon.models.cross_encoder import AnswerReader, CrossEncoderService
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.models.language.capability_probe import CapabilityProbe
 from mnemo_daemon.models.language.language_model import LanguageModelService
@@ -93,6 +93,7 @@ class Services:
             yield_to_queries=self.priority.yield_to_queries, numerics=models.numerics,
         )  # fmt: skip
         self.cross_encoder = CrossEncoderService(self.catalogue, models.reranker)
+        self.answer_reader = CrossEncoderService(self.catalogue, DEFAULT_EMBEDDING, load=AnswerReader)
         self.language_model = LanguageModelService(self.catalogue, configuration.settings.llm)
         self.capability_probe = CapabilityProbe(
             self.language_model, lambda: self.settings.llm.probe, lambda: self.closing.is_set(), disk=disk
@@ -305,6 +306,10 @@ class Services:
             self.store.close()
         self.language_model.close()
         self.embedding.close()
+
+    def unload_pair_models(self) -> None:
+        self.cross_encoder.unload_if_idle()
+        self.answer_reader.unload_if_idle()
 
     def is_probe_due(self) -> bool:
         """Return whether a language model is to be tried on a task now."""

@@ -4,24 +4,30 @@
     python -m tests.bench.fit_answers --write    # and write the weights, fitted to all of them
 
 Every source is stored and its questions are recalled. The quote of the first hit is right where it has the words that
-answer or, in beliefs and conversations, is of a text that answers. `bench_answers` measures the whole of `ask`.
+answer or, in beliefs and conversations, is of a text that answers. The reader of answers (`fit_answer_reader`) was
+fitted to single texts, which count only for the weights without it. `bench_answers` measures the whole of `ask`.
 """
 
+import functools
+import itertools
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mnemo_client.client import Client
+from mnemo_client.paths import models_folder
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.retrieval import RecalledMemory
 from mnemo_core.llm.question_answer import best_sentence, quote_answer, quoted_text, unmet_by_sources
 from mnemo_core.llm.tasks import RecalledSource, TaskInputs
 from mnemo_core.retrieval.answer_judge import CLIPPED, HITS_MAX, AnswerCandidate, AnswerJudge, answer_features
 from mnemo_daemon.assistance.question_answering import ANSWER_WEIGHTS
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
+from mnemo_daemon.models.cross_encoder import AnswerReader
 from tests.bench import harness, quality
 from tests.bench.bench_answers import LANGUAGE_MODEL_OFF, WAIT_SECONDS, lines, store
 from tests.bench.fit_changes import as_json
@@ -36,7 +42,7 @@ FIRST_DAY = 15  # texts of a life, which is asked about with so few too
 CONVERSATIONS_EACH = 3  # of so many conversations, one is asked about
 # The least chance of an answer: a wrong one costs half of what a right one is worth, since what comes closest is shown
 # in any case.
-BAR = 0.15
+BARS = {"read": 0.2, "unread": 0.15}
 
 
 KINDS: dict[str, Callable[[str], bool]] = {
@@ -48,10 +54,11 @@ KINDS: dict[str, Callable[[str], bool]] = {
 
 
 class JudgedQuestion(NamedTuple):
-    """The features of a question about a source, whether its first quote is right, and whether the source answers."""
+    """The features of a question about a source, with the reading and without, whether its first quote is right, and
+    whether the source answers."""
 
     source: str
-    features: Mapping[str, float]
+    features: Mapping[str, Mapping[str, float]]
     is_right: bool
     has_answer: bool
     is_met: bool  # what is quoted has the specifics of the question
@@ -64,6 +71,14 @@ def lives() -> dict[str, tuple[Path, Path]]:
     return found | {"tuning": (READINGS / "tuning" / "life.jsonl", READINGS / "tuning" / "ask.jsonl")}
 
 
+@functools.cache
+def reader() -> AnswerReader:
+    manifest = ModelCatalogue(models_folder(dict(os.environ))).installed(DEFAULT_EMBEDDING)
+    if manifest is None:
+        raise SystemExit("mnemo models pull all-MiniLM-L6-v2 first")
+    return AnswerReader(manifest)
+
+
 def quote_of(hit: RecalledMemory, question: str) -> str:
     sentence = best_sentence(hit.best.text if hit.best else hit.content, question)
     return quoted_text(hit.content, sentence, question)
@@ -74,10 +89,13 @@ def judged(
 ) -> Iterator[JudgedQuestion]:
     """The question with the features of what was recalled for it, where anything was."""
     hits = [hit for hit in client.recall(question, top_k=HITS_MAX, dry=True, highlight=True).memories if not hit.was]
-    candidates = [AnswerCandidate(hit.content, quote_of(hit, question), hit.score, bool(hit.speaker)) for hit in hits]
+    candidates = [AnswerCandidate(hit.content, quote_of(hit, question), hit.score, hit.speaker or "") for hit in hits]
     if candidates:
-        features = answer_features(question, candidates)
-        recalled = tuple(RecalledSource("", each.quote, each.score, is_spoken=each.is_spoken) for each in candidates)
+        features = {"unread": answer_features(question, candidates)}
+        if not source.startswith("texts"):
+            reading = float(reader().scores(question, [candidates[0].said])[0])
+            features["read"] = answer_features(question, candidates, reading)
+        recalled = tuple(RecalledSource("", each.quote, each.score, speaker=each.speaker) for each in candidates)
         inputs = TaskInputs(tuple(each.text for each in candidates), question, recalled)
         is_met = not unmet_by_sources(quote_answer(inputs), inputs)
         is_right_one = has_answer and is_right(hits[0], candidates[0].quote)
@@ -152,28 +170,26 @@ def all_judged() -> list[JudgedQuestion]:
 
 def fitted(questions: Sequence[JudgedQuestion]) -> dict[str, Any]:
     """The weights in the form of the judge."""
+    return {name: _fitted(questions, name) for name in BARS}
+
+
+def _fitted(questions: Sequence[JudgedQuestion], name: str) -> dict[str, Any]:
     from sklearn.linear_model import LogisticRegression
 
-    features, right = _matrix(questions), np.array([each.is_right for each in questions])
+    questions = [each for each in questions if name in each.features]
+    features = np.array([[*each.features[name].values()] for each in questions])
+    right = np.array([each.is_right for each in questions])
     mean, scale = features.mean(axis=0), np.maximum(features.std(axis=0), 1e-3)
-    model = LogisticRegression(C=PENALTY, max_iter=1000).fit(_scaled(features, mean, scale), right)
-    names = [*questions[0].features]
+    scaled = np.clip((features - mean) / scale, -CLIPPED, CLIPPED)
+    model = LogisticRegression(C=PENALTY, max_iter=1000).fit(scaled, right)
     columns = np.stack([mean, scale, model.coef_[0]], axis=1)
     return {
-        "bar": BAR,
+        "bar": BARS[name],
         "bias": _short(model.intercept_[0]),
-        "features": {name: [*map(_short, row)] for name, row in zip(names, columns, strict=True)},
+        "features": {
+            feature: [*map(_short, row)] for feature, row in zip(questions[0].features[name], columns, strict=True)
+        },
     }
-
-
-def _matrix(questions: Sequence[JudgedQuestion]) -> NDArray[np.float64]:
-    return np.array([[*each.features.values()] for each in questions])
-
-
-def _scaled(
-    features: NDArray[np.float64], mean: NDArray[np.float64], scale: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    return np.clip((features - mean) / scale, -CLIPPED, CLIPPED)
 
 
 def _short(value: float) -> float:
@@ -185,10 +201,13 @@ def main(*, write: bool = False) -> None:
     questions = all_judged()
     names = [*dict.fromkeys(each.source for each in questions)]
     judges = {name: AnswerJudge(fitted([each for each in questions if each.source != name])) for name in names}
-    for kind, is_of in KINDS.items():
-        some = [(each, judges[each.source].chance_of(each.features)) for each in questions if is_of(each.source)]
+    for kind, way in itertools.product(KINDS, BARS):
+        some = [
+            (each, judges[each.source].chance_of(each.features[way]))
+            for each in questions if KINDS[kind](each.source) and way in each.features
+        ]  # fmt: skip
         rows = {}
-        bars = [(bar, needs_specifics) for bar in (0.0, 0.2, BAR, 0.4, 0.5) for needs_specifics in (False, True)]
+        bars = [(bar, needs_specifics) for bar in (0.0, 0.15, 0.2, 0.3, 0.4, 0.5) for needs_specifics in (False, True)]
         for bar, needs_specifics in bars:
             shown = [each for each, chance in some if chance >= bar and (each.is_met or not needs_specifics)]
             right = sum(each.is_right for each in shown)
@@ -196,7 +215,7 @@ def main(*, write: bool = False) -> None:
             title = f"chance {bar:.2f} and more{', specifics met' if needs_specifics else ''}"
             rows[title] = [str(right), str(wrong), str(len(shown) - right - wrong)]
         answered = sum(each.has_answer for each, _ in some)
-        show(f"{kind}: {len(some)} questions, {answered} with an answer", ("right", "wrong", "made up"), rows)
+        show(f"{kind}, {way}: {len(some)} questions, {answered} with an answer", ("right", "wrong", "made up"), rows)
     if write:
         ANSWER_WEIGHTS.write_text(as_json(fitted(questions)), encoding="utf-8")
 

@@ -1,6 +1,8 @@
-"""A cross-encoder: how it comes here from a folder, what it says, and how long it is kept. SPEC 4.3, 7.3 [L21]"""
+"""A cross-encoder: how it comes here from a folder, what it says, and how long it is kept; and the reader of answers.
+SPEC 4.3, 7.3, 11 [L21]"""
 
 import gc
+import itertools
 import json
 import shutil
 import weakref
@@ -8,14 +10,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
+import mnemo_daemon
+from mnemo_core.text.languages import content_words
 from mnemo_daemon.errors import DamagedModelError, UnsupportedModel, UnverifiedModel
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, ModelManifest
-from mnemo_daemon.models.cross_encoder import IDLE_SECONDS, CrossEncoder, CrossEncoderService
+from mnemo_daemon.models.cross_encoder import IDLE_SECONDS, READER, AnswerReader, CrossEncoder, CrossEncoderService
 from mnemo_daemon.models.embedders.embedding import EmbeddingService, load_embedder
 from mnemo_daemon.settings import DEFAULT_RERANKER
+from tests.bench.fit_answer_reader import READINGS, area, worlds
 from tests.support.cross_encoder_files import TOKENS_MAX, score_of, write_cross_encoder
 from tests.support.running_daemon import printed
 
@@ -247,3 +253,56 @@ def test_nothing_of_it_is_loaded_before_it_is_asked_for(source: Path, models: Pa
         "reranking.encoder(); print('onnxruntime' in sys.modules)"
     )
     assert printed(program).split() == ["False", "True"]
+
+
+# The reader of answers
+
+
+@pytest.fixture(scope="module")
+def reader(minilm_folder: Path) -> AnswerReader:
+    manifest = ModelCatalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
+    assert manifest is not None
+    return AnswerReader(manifest)
+
+
+def test_the_reader_tells_answers_from_near_misses_that_share_more_words(reader: AnswerReader) -> None:
+    """Of the held-out worlds, each question with a statement that answers it, or with the one that is most like it."""
+    scores, right = [], []
+    for world in itertools.islice(worlds(READINGS / "worlds" / "heldout.txt"), 4):
+        for question, answers, perhaps in world.questions:
+            if not perhaps:
+                words = content_words(question)
+                closest = max(world.texts, key=lambda number: len(words & content_words(world.texts[number])))
+                scores += reader.scores(question, [world.texts[min(answers, default=closest)]]).tolist()
+                right.append(bool(answers))
+    assert len(right) > 120
+    assert area(scores, right) > 0.75
+
+
+def test_the_reader_of_answers_reads_each_text_alone_and_on_any_thread(reader: AnswerReader) -> None:
+    texts = ["The ferry leaves at 7:40.", "", "pier " * 300, "今天的天气很好"]
+    alone = [reader.scores("When does it leave?", [text])[0].tobytes() for text in texts]
+    with ThreadPoolExecutor(4) as threads:
+        for scores in threads.map(lambda _: reader.scores("When does it leave?", texts), range(8)):
+            assert [score.tobytes() for score in scores] == alone
+    assert reader.scores("", []).tolist() == []
+
+
+def test_the_reader_of_answers_needs_the_model_that_it_was_fitted_to(source: Path, models: Path) -> None:
+    manifest = install(source, models)
+    with pytest.raises(UnsupportedModel, match="reads no answers"):
+        AnswerReader(manifest)
+    service = CrossEncoderService(ModelCatalogue(models), DEFAULT_EMBEDDING, load=AnswerReader)
+    assert (service.encoder(), service.failure) == (None, "")
+
+
+def test_what_the_reader_of_answers_changes_is_in_the_model_and_of_its_shape(reader: AnswerReader) -> None:
+    exact = reader.manifest.exact()
+    assert exact is not None
+    shapes = {each.name: tuple(each.dims) for each in onnx.load(exact.path()).graph.initializer}
+    weights = np.load(Path(mnemo_daemon.__file__).parent / "projections" / READER)
+    changed = {name.removesuffix(".a").removesuffix(".b") for name in weights.files} - {"head", "bias"}
+    for name in changed:
+        added = weights[f"{name}.a"] @ weights[f"{name}.b"] if f"{name}.a" in weights.files else weights[name]
+        assert added.shape == shapes[name]
+    assert len(changed) == 6 * 16

@@ -213,7 +213,7 @@ LIMITS = ("The retry limit of queue B is 5.", "Otto's boat has a berth at pier C
         ("What is the retry limit of queue B?", "The retry limit is 5.", RecalledSource(), ""),
         ("What is the retry limit of Heron?", "The retry limit is 5.", RecalledSource(), "hero"),
         ("What is the retry limit of Heron?", "The retry limit is 5.", RecalledSource(about="Heron, our queues"), ""),
-        ("What is the retry limit of Heron?", "The retry limit is 5.", RecalledSource(is_spoken=True), ""),
+        ("What is the retry limit of Heron?", "The retry limit is 5.", RecalledSource(speaker="Rui"), ""),
         ("What is the retry limit on Mondays?", "The retry limit is 5.", RecalledSource(), ""),  # left to the judge
         ("Wie hoch ist das Limit der Warteschlange?", "5.", RecalledSource(), ""),  # every noun has a capital
         ("Wie hoch ist das Limit von Frau Lindner?", "5.", RecalledSource(), "lindn"),

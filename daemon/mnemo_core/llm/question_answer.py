@@ -97,7 +97,7 @@ def unmet_by_sources(answer: QuestionAnswer, inputs: TaskInputs) -> str:
     they have all. A follow-up takes its specifics from the question before it, and has none of its own."""
     places = sorted({number - 1 for sentence in answer.sentences for number in sentence.sources})
     known = [inputs.recalled[place] for place in places if inputs.recalled]
-    is_spoken = any(each.is_spoken for each in known)
+    is_spoken = any(each.speaker for each in known)
     context = None if is_spoken else " ".join(part for each in known for part in (each.origin, each.about))
     return unmet_specific(inputs.question, [inputs.sources[place] for place in places], context)
 

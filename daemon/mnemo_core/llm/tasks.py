@@ -35,7 +35,7 @@ class RecalledSource(NamedTuple):
     quote: str = ""
     score: float = 1.0
     is_outdated: bool = False  # a newer value has replaced it
-    is_spoken: bool = False  # in talk, where other turns say whom it is about
+    speaker: str = ""  # of what was said in talk, where other turns say whom it is about
     about: str = ""  # its subject, such as the title of its note; not part of the prompt
 
 

@@ -398,6 +398,7 @@ class AskApi(Resource):
         answered = await self._recall.answerers.run(
             answer_question, asked.text, recalled, services.llm_tasks, asked.until, is_cancelled, asked.earlier,
             None if emit is None else lambda sentence: emit("sentence", response_codec.ask_sentence(sentence)),
+            services.answer_reader,
         )  # fmt: skip
         await self._recall.note_shown(request, "ask", recalled.hits, asked.asked.session_id, is_dry=is_dry)
         if asked.session is not None:  # for follow-ups; without the answer where it was to read sensitive memories

@@ -286,7 +286,7 @@ class ConversationApi(Resource):
         stored = await self._store(request, scope, "user", message)
         answered = await self._recall.answerers.run(
             reply, message, text, sources, services.llm_tasks, until, services.stopped.is_set,
-            earlier if text != message else (),
+            earlier if text != message else (), services.answer_reader,
         )  # fmt: skip
         services.asked_questions.add(session, text, answered.text)
         await self._recall.note_shown(request, "chat", sources.hits, scope.session_id)

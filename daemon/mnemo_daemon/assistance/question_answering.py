@@ -32,6 +32,7 @@ from mnemo_core.retrieval.time_placement import AgendaTime, DatedText, read_agen
 from mnemo_core.text.dates.local_days import local_time
 from mnemo_core.text.dates.time_mentions import said_at
 from mnemo_core.text.statement_reading import read_statement
+from mnemo_daemon.models.cross_encoder import CrossEncoderService
 from mnemo_daemon.models.language.task_runner import TaskRunner
 from mnemo_daemon.retrieval.question import Hit, RecallOutcome
 from mnemo_daemon.times import utc_offset
@@ -92,6 +93,7 @@ class AnsweredQuestion(NamedTuple):
 def answer_question(
     question: str, recalled: RecallOutcome, tasks: TaskRunner, until: float, is_cancelled: Callable[[], bool],
     earlier: Sequence[EarlierQuestion] = (), on_sentence: Callable[[CitedSentence], None] | None = None,
+    reader: CrossEncoderService | None = None,
 ) -> AnsweredQuestion:  # fmt: skip
     """Answer from the first hits of a recall; their order is that of their relevance.
 
@@ -132,7 +134,7 @@ def answer_question(
     result = tasks.run(ANSWER, inputs, seconds, is_cancelled, None if on_sentence is None else on_text)
     if result.method == "fallback" and recalled.agenda is not None:
         return _agenda_answer(question, recalled.hits, recalled.agenda)
-    if result.method == "fallback" and (unlikely := _unlikely(inputs, read, recalled.ranker)):
+    if result.method == "fallback" and (unlikely := _unlikely(inputs, read, recalled.ranker, reader)):
         return unlikely
     sentences = list(map(cited, result.answer.sentences))
     if result.method == "fallback":
@@ -204,7 +206,9 @@ def _day_of(hit: Hit) -> date:
     return local_time(said_at(memory.content, memory.event_at, memory.created_at, utc_offset), utc_offset)[0]
 
 
-def _unlikely(inputs: TaskInputs, read: Sequence[Hit], ranker: Ranker) -> AnsweredQuestion | None:
+def _unlikely(
+    inputs: TaskInputs, read: Sequence[Hit], ranker: Ranker, reader: CrossEncoderService | None
+) -> AnsweredQuestion | None:
     """No answer, with the memory that comes closest, where none is likely to answer; None where one is.
 
     The judge of answers decides by the scores of `auto`. Those of `words`, which ranks where there are no vectors, are
@@ -214,7 +218,7 @@ def _unlikely(inputs: TaskInputs, read: Sequence[Hit], ranker: Ranker) -> Answer
     """
     order = sorted(range(len(read)), key=lambda place: -inputs.recalled[place].score)
     candidates = [
-        AnswerCandidate(source, known.quote or best_sentence(source, inputs.question), known.score, known.is_spoken)
+        AnswerCandidate(source, known.quote or best_sentence(source, inputs.question), known.score, known.speaker)
         for source, known in ((inputs.sources[place], inputs.recalled[place]) for place in order)
     ]
     score = candidates[0].score
@@ -226,11 +230,22 @@ def _unlikely(inputs: TaskInputs, read: Sequence[Hit], ranker: Ranker) -> Answer
     elif ranker == "words" or not score:
         is_answered = is_quotable(inputs, KNOWN_SHARE_MIN if ranker == "words" and score else 1.0)
     else:
-        is_answered = ranker != "auto" or (is_close and _answer_judge().answers(inputs.question, candidates))
+        # A newer value, whether it is certain or only likely, answers what the one that it replaced answered.
+        former = order[0] == 0 and len(read) > 1 and (read[1].was or read[1].perhaps_was)
+        said = [candidates[place].said for place in ((0, order.index(1)) if former else (0,))]
+        reading = _reading(reader, inputs.question, said) if ranker == "auto" and is_close else None
+        is_answered = ranker != "auto" or (is_close and _answer_judge().answers(inputs.question, candidates, reading))
     if is_answered:
         return None
     closest = QuotedHit(read[order[0]], candidates[0].quote) if is_close else None
     return AnsweredQuestion([], "quotes", "no memory is likely to answer it", closest=closest)
+
+
+def _reading(reader: CrossEncoderService | None, question: str, texts: Sequence[str]) -> float | None:
+    """The highest chance that one of the texts answers, by the model that reads them; None where there is none."""
+    encoder = reader.encoder() if reader is not None else None
+    scores = reader.scores(encoder, question, texts) if reader is not None and encoder is not None else None
+    return None if scores is None else float(scores.max())
 
 
 @functools.cache
@@ -281,7 +296,7 @@ def recalled_source(hit: Hit, question: str) -> RecalledSource:
     score = 0.0 if hit.was or hit.perhaps_was else hit.score
     about = [memory.namespace, *memory.tags, *((memory.note.title, *memory.note.headings) if memory.note else ())]
     about += [memory.content] if len(memory.content) > SOURCE_CHARACTERS else []
-    return RecalledSource(", ".join(parts), quote, score, hit.was, bool(memory.speaker), " ".join(about))
+    return RecalledSource(", ".join(parts), quote, score, hit.was, memory.speaker or "", " ".join(about))
 
 
 class AskedQuestions:

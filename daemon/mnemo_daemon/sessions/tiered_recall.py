@@ -39,6 +39,7 @@ from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.knowledge.topic_nodes import NodeQuery, TopicNodes
 from mnemo_daemon.memories.memory_service import details_of
+from mnemo_daemon.models.cross_encoder import CrossEncoderService
 from mnemo_daemon.models.embedders.calibration import ModelThresholds
 from mnemo_daemon.models.embedders.embedding import EmbeddingService
 from mnemo_daemon.models.language.task_runner import TaskRunner
@@ -304,7 +305,7 @@ def with_tiered(snapshot: Snapshot, recalled: RecallOutcome, outcome: TieredOutc
 
 def reply(
     message: str, question: str, sources: RecallOutcome, tasks: TaskRunner, until: float,
-    is_cancelled: Callable[[], bool], earlier: Sequence[EarlierQuestion],
+    is_cancelled: Callable[[], bool], earlier: Sequence[EarlierQuestion], reader: CrossEncoderService | None = None,
 ) -> AnsweredQuestion:  # fmt: skip
     """Answer a message from these sources; what asks nothing is noted, unless a source has all of its words. question:
     the message, made whole by the one before it. Waits for the language model as `answer_question` does."""
@@ -312,7 +313,7 @@ def reply(
         inputs = answer_inputs(question, sources.hits)
         if CORRECTION.match(message) or inputs is None or not is_quotable(inputs):
             return AnsweredQuestion([], "quotes", "the message asks nothing", NOTED)
-    return answer_question(question, sources, tasks, until, is_cancelled, earlier)
+    return answer_question(question, sources, tasks, until, is_cancelled, earlier, reader=reader)
 
 
 def _hits_of(snapshot: Snapshot, outcome: TieredOutcome) -> Iterator[Hit]:

@@ -17,10 +17,10 @@ import hashlib
 import importlib
 import json
 import mmap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -240,15 +240,31 @@ def open_session(model: bytes | Path) -> OnnxSession:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     options.log_severity_level = 3
     source = model if isinstance(model, bytes) else str(model)
-    session: OnnxSession = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-    return session
+    session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    session._model_bytes = None  # it would be kept as long as the session, which never reads it again
+    return cast(OnnxSession, session)
 
 
-def open_with_tokens(path: Path) -> tuple[OnnxSession, str]:
-    """A session of an encoder's file, and the name of the output that has the tokens."""
-    session = open_session(path)
+def adapt_graph(path: Path, changes: Mapping[str, Array]) -> bytes:
+    """The float32 graph of a file that was written here, with other constants. changes: by the name of a constant, what
+    is added to it; of a matrix two factors, NAME.a and NAME.b (low-rank adaptation, Hu and others 2021)."""
+    import onnx
+    from onnx import numpy_helper
+
+    model = onnx.load(path)
+    for constant in model.graph.initializer:
+        name = constant.name
+        added = changes[f"{name}.a"] @ changes[f"{name}.b"] if f"{name}.a" in changes else changes.get(name)
+        if added is not None:
+            constant.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(constant) + added, name))
+    return bytes(model.SerializeToString())
+
+
+def open_with_tokens(model: bytes | Path) -> tuple[OnnxSession, str]:
+    """A session of an encoder, and the name of the output that has the tokens. ValueError of a file without it."""
+    session = open_session(model)
     if len(outputs := session.get_outputs()) < 2:
-        raise ValueError(f"{path.name} was not written here: it has no output of the tokens")
+        raise ValueError(f"{getattr(model, 'name', 'it')} was not written here: it has no output of the tokens")
     return session, str(outputs[1].name)
 
 
