@@ -290,7 +290,7 @@ def test_the_reader_of_answers_reads_each_text_alone_and_on_any_thread(reader: A
 
 def test_the_reader_of_answers_needs_the_model_that_it_was_fitted_to(source: Path, models: Path) -> None:
     manifest = install(source, models)
-    with pytest.raises(UnsupportedModel, match="reads no answers"):
+    with pytest.raises(UnsupportedModel, match="not fitted to the weights of"):
         AnswerReader(manifest)
     service = CrossEncoderService(ModelCatalogue(models), DEFAULT_EMBEDDING, load=AnswerReader)
     assert (service.encoder(), service.failure) == (None, "")

@@ -61,7 +61,7 @@ class AnswerReader(CrossEncoder):
         """Damaged when the files are not what was installed, or cannot be used; Unsupported of another model."""
         exact = manifest.exact()
         if manifest.weights_sha256 not in PROJECTIONS or exact is None:
-            raise UnsupportedModel(f"{manifest.name} reads no answers")
+            raise UnsupportedModel(f"the reader of answers is not fitted to the weights of {manifest.name}")
         verify(exact)
         self.manifest = manifest
         with encoder_graph.foreign_errors(DamagedModelError, f"{manifest.name} cannot be loaded"):
@@ -122,7 +122,7 @@ class CrossEncoderService:
                 elif manifest != self._refused and (self._encoder is None or self._encoder.manifest != manifest):
                     self._encoder, self.failure = self._load(manifest), ""
             except ModelError as error:
-                log.warning("%s reads no pairs of texts: %s", self.name, error)
+                log.warning("%s cannot read texts with a question: %s", self.name, error)
                 self._encoder, self._refused, self.failure = None, manifest, str(error)
             return self._encoder
 
@@ -131,7 +131,7 @@ class CrossEncoderService:
         try:
             scores = encoder.scores(query, texts)
         except DamagedModelError as error:
-            log.warning("%s reads no pairs of texts: %s", self.name, error)
+            log.warning("%s cannot read texts with a question: %s", self.name, error)
             self.failure = str(error)
             return None
         self.failure = ""
