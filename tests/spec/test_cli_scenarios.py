@@ -195,17 +195,20 @@ ONE_MEMORY = (
         Case("add The key is with Ines. --tag home", out="already known · c0ffee01 · namespace default\n",
              err="its fields stay as they were; change them with: mnemo edit ID\n"),
         Case("add The key is with Ines.", err=""),
-        {ADD: RememberAnswer(outcome="stored", memory=recalled(), perhaps_updates=[BEEF])},
-        Case("add The key.", out="remembered · c0ffee01 · namespace default · perhaps newer than 0000beef\n"),
+        {ADD: RememberAnswer(outcome="stored", memory=recalled(), perhaps_updates=[BEEF]),
+         f"GET /v1/memories/{BEEF}": recalled(id=BEEF, content="The key is with Otto.\nHe lives next door.")},
+        Case("add The key.", out="remembered · c0ffee01 · namespace default · perhaps newer than 0000beef\n"
+                                 "  0000beef  The key is with Otto.\n"),
     )),
     Scenario("add shows what was decided and why", (
         {ADD: RememberAnswer(
             outcome="stored", memory=recalled(content="Ines has the key.", importance=0.66), updates=[BEEF],
             scores=SCORES, explained=EXPLAINED,
-            statements=[StatementView(text="Ines has it.", triple=("Ines", "has", "it"))])},
+            statements=[StatementView(text="Ines has it.", triple=("Ines", "has", "it"))]),
+         f"GET /v1/memories/{BEEF}": refusal(404, "not_found", "no such memory")},
         Case("add Ines has the key. --explain --infer --dedup off",
              sent=[{"content": "Ines has the key.", "infer": True, "dedup": "off", "wait": "extracted",
-                    "explain": True}],
+                    "explain": True}, {}],
              out="remembered · c0ffee01 · namespace default · newer than 0000beef\n"
                  "  kind        semantic · fact: a statement: Ines, has, the key\n"
                  "  importance  0.66 = 0.6 x novelty 0.90 + 0.4 x salience 0.30\n"
@@ -600,7 +603,8 @@ MANY = (
 
 DAEMON = (
     Scenario("JSON is the daemon's own answer", (
-        {"GET /v1/health": {"ok": True, "state": "ready", "version": "0.1.0", "new": [1]}},
+        {"GET /v1/health": {"ok": True, "state": "ready", "version": "0.1.0", "new": [1]},
+         "GET /v1/notes/roots": {"roots": []}},
         Case("--json up", json={"ok": True, "state": "ready", "version": "0.1.0", "new": [1]}),
     )),
     Scenario("jobs say how each stands, and why one waits or fails", (

@@ -349,3 +349,16 @@ def test_a_start_on_a_full_disk_reads_and_says_so(tmp_path: Path) -> None:
         with pytest.raises(DiskFull):
             remember(store, 2)
         assert store.write_obstacle
+
+
+def test_the_lock_file_has_its_blocks_before_it_is_mapped(tmp_path: Path) -> None:
+    with contextlib.closing(Database.open(tmp_path / "db", Disk())):
+        found = (tmp_path / "db" / "lock.mdb").stat()
+    assert found.st_blocks * 512 >= found.st_size > 0
+
+
+def test_a_new_database_without_room_for_its_lock_file_is_refused(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    disk.allocating = FULL
+    with pytest.raises(OSError, match="space left"):
+        Database.open(tmp_path / "db", disk)

@@ -19,6 +19,7 @@ from mnemo_store.records import FORMAT
 MAP_BYTES = 64 << 30  # sparse, so it costs address space only
 MAP_BYTES_MAX = 1 << 44
 READERS_MAX = 512
+LOCK_BYTES = 64 * READERS_MAX + 4096  # of a lock file: LMDB takes 64 for each reader and at most a page for itself
 DATABASE_FILE = "data.mdb"
 
 # Errors that the caller's own change has caused, not the database.
@@ -43,6 +44,8 @@ class Database(StateBackend):
         """Opens or makes the database in folder. Raises lmdb.Error, OSError, or NewerFormat for one of a newer format
         than `supported`."""
         folder.mkdir(mode=0o700, exist_ok=True)
+        if not (folder / "lock.mdb").exists():  # LMDB maps it: a page without a block ends the process by SIGBUS
+            disk.allocate(folder / "lock.mdb", LOCK_BYTES)
         env = disk.open_database(
             folder, map_size=map_bytes, max_dbs=TABLES_MAX, max_readers=READERS_MAX, mode=0o600, lib_version=0,
             max_spare_txns=4,

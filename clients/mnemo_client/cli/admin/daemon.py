@@ -80,7 +80,9 @@ def init(context: CommandContext) -> None:
 
 def up(context: CommandContext) -> None:
     started = process.ensure_running(context.environ, context.message, is_asked_for=True)
-    health = context.connect().health()
+    client = context.connect()
+    client.notes_roots()  # the first answer that needs the store: a daemon that cannot open it has ended by then
+    health = client.health()
     if not context.print_json_if_asked():
         what = "started" if started else "already runs"
         context.print(f"the daemon {what}: {health.version}, {health.state}")
