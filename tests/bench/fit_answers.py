@@ -81,7 +81,7 @@ def reader() -> AnswerReader:
 
 def quote_of(hit: RecalledMemory, question: str) -> str:
     sentence = best_sentence(hit.best.text if hit.best else hit.content, question)
-    return quoted_text(hit.content, sentence, question)
+    return quoted_text(hit.content, sentence)
 
 
 def judged(

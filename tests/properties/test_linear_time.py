@@ -114,7 +114,7 @@ RUNS: dict[str, Callable[[str], object]] = {
     ),
     "abstention.relevant_places": lambda text: abstention.relevant_places(text, NEAR),
     "abstention.signs_of": lambda text: abstention.signs_of(text, NEAR),
-    "question_answer.quoted_text": lambda text: question_answer.quoted_text(text, OTHER, text),
+    "question_answer.quoted_text": lambda text: question_answer.quoted_text(text, OTHER),
     "write_plan.score": lambda text: write_plan.score(text, OWN_POLICY, None, None),
     "write_plan.salience_of": lambda text: write_plan.salience_of(text, OWN_POLICY),
     "chunking.estimate_tokens": lambda text: chunking.estimate_tokens([text]),

@@ -18,7 +18,7 @@ NOW = int(dt.datetime(2026, 11, 15, 10, tzinfo=BERLIN).timestamp() * 1000)
 LABELLED = Path(__file__).parents[1] / "fixtures" / "readings" / "times.jsonl"
 # Of 880, 46 of them in Chinese, French and Spanish: "last night" reaches into this day, a person is called Friday,
 # "since Easter" is from Good Friday.
-WRONG_MAX = 97
+WRONG_MAX = 96
 READING_SECONDS_MAX = 0.002  # the goal is 100 µs; a busy machine takes several times as long
 
 
@@ -87,6 +87,15 @@ def shown(at: int | None) -> str:
         ("¿qué hice anoche?", "2026-11-14"),
         ("qui a appelé lundi de la semaine dernière", "2026-11-02"),
         ("昨天我做了什么", "2026-11-14"),
+        ("Can Lilly come on Friday?", "2026-11-20"),
+        ("Book a table for Friday evening", "2026-11-20"),
+        ("Prepare me for the call on Thursday", "2026-11-19"),
+        ("Is there anything from Thursday?", "2026-11-12"),
+        ("Kann Lilly am Freitag?", "2026-11-20"),
+        ("Schreib Lilly, ob sie am Freitag kann", "2026-11-20"),
+        ("Hat Lilly am Freitag Zeit?", "2026-11-20"),
+        ("Hat Lilly am Freitag gekocht?", "2026-11-13"),
+        ("Was machen wir an Silvester?", "2026-12-31"),
     ],
 )
 def test_a_day_is_read(question: str, day: str) -> None:
@@ -136,6 +145,8 @@ def test_a_day_is_read(question: str, day: str) -> None:
         ("上周我见了谁", "2026-11-02", "2026-11-08"),
         ("十月初做了什么", "2026-10-01", "2026-10-10"),
         ("最近三天", "2026-11-13", "2026-11-15"),
+        ("Wo sind wir an Weihnachten?", "2026-12-24", "2026-12-26"),
+        ("Wo waren wir an Weihnachten?", "2025-12-24", "2025-12-26"),
     ],
 )
 def test_a_span_is_read_in_whole_days(question: str, first: str, last: str) -> None:

@@ -136,6 +136,12 @@ def test_the_labelled_set_is_large_enough_to_say_something() -> None:
         ("In May last year I graduated.", "2025-05-01T00:00"),
         ("去年五月三日我毕业了。", "2025-05-03T00:00"),
         ("We mended the roof this weekend.", "2026-03-07T00:00"),  # said on a Wednesday
+        ("Termin beim Friseur 12.3. 10 Uhr", "2026-03-12T10:00"),
+        ("Mo 16.3. Feier in der Kita", "2026-03-16T00:00"),
+        ("Montag, 16.3. Elternabend", "2026-03-16T00:00"),
+        ("Physio am 12.3. um 11", "2026-03-12T11:00"),
+        ("Abgabe 31.3.", "2026-03-31T00:00"),
+        ("Urlaub 21.3.-3.4.", "2026-03-21T00:00"),
     ],
 )
 def test_a_time_named_plainly_is_when_it_happened(text: str, at: str) -> None:
@@ -168,6 +174,8 @@ def test_a_time_named_plainly_is_when_it_happened(text: str, at: str) -> None:
         "```\nlog 2026-03-05 started\n```",
         "It was published in the late 1980s.",
         "It was published in the early 1980's.",
+        "Wir nutzen jetzt Python 3.12.",
+        "Siehe Kapitel 1.2. bis 1.4. im Handbuch.",
     ],
 )
 def test_a_text_without_an_event_date_gives_none(text: str) -> None:

@@ -140,13 +140,10 @@ def best_sentence(source: str, text: str) -> str:
     return _cut_sentence(best)
 
 
-def quoted_text(text: str, sentence: str, question: str) -> str:
-    """The sentence, or all of a short text where its other sentences have words of the question that this one lacks, or
-    may tell of the past that is asked for: "Priya's husband is Arjun. He plays the veena."."""
-    if len(text) > QUOTED_CHARACTERS or not sentence:
-        return sentence
-    others = (word_stems(question) & word_stems(text)) - word_stems(sentence)
-    return text if others or asks_for_past(question) else sentence
+def quoted_text(text: str, sentence: str) -> str:
+    """All of a short text, which often tells in one sentence what it is about and in the next what is asked for; of a
+    longer one, the sentence."""
+    return text if len(text) <= QUOTED_CHARACTERS and sentence else sentence
 
 
 def is_quotable(inputs: TaskInputs, share: float = 1.0) -> bool:

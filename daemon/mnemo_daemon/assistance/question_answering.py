@@ -291,8 +291,8 @@ def recalled_source(hit: Hit, question: str) -> RecalledSource:
     if hit.was:
         parts.append("no longer true")
     quote = hit.best.sentence if hit.best is not None else ""
-    if memory.note is None and question:
-        quote = quoted_text(unwrap(memory.content), quote, question)
+    if question:
+        quote = quoted_text(unwrap(memory.content), quote)
     score = 0.0 if hit.was or hit.perhaps_was else hit.score
     about = [memory.namespace, *memory.tags, *((memory.note.title, *memory.note.headings) if memory.note else ())]
     about += [memory.content] if len(memory.content) > SOURCE_CHARACTERS else []

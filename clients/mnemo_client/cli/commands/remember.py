@@ -13,7 +13,6 @@ from mnemo_client.cli.format.records import (
     explanation_lines,
     memory_lines,
     remember_line,
-    tied_lines,
     trash_lines,
     undone_lines,
 )
@@ -34,12 +33,11 @@ def add(context: CommandContext) -> None:
     fields["supersedes"] = [memory_id_argument(context, text) for text in options.supersedes]
     answer = client.remember(NewMemory(content=text, wait=context.wait_for_statements, **fields))
     if not context.print_json_if_asked():
-        tied = []
+        context.print(remember_line(answer, context.style))
         for each in (*answer.repeats, *answer.updates, *answer.perhaps_updates):
             with suppress(MnemoError):  # erased meanwhile
-                tied.append(client.get(each))
-        style = context.style
-        context.print(remember_line(answer, style), *tied_lines(tied, style), *explanation_lines(answer, style))
+                context.print(f"  {short_id(each)}  {first_line(client.get(each))}")
+        context.print(*explanation_lines(answer, context.style))
         if answer.outcome == "duplicate" and any(fields[name] for name in fields.keys() - OF_THE_REQUEST):
             context.message("its fields stay as they were; change them with: mnemo edit ID")
 

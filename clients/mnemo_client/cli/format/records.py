@@ -67,12 +67,6 @@ def remember_line(answer: RememberAnswer, style: TextStyle) -> str:
     return style.dim(" · ").join(parts)
 
 
-def tied_lines(memories: Sequence[MemoryView], style: TextStyle) -> Iterator[str]:
-    """Yield the first line of each memory that a new one repeats or replaces."""
-    for memory in memories:
-        yield f"  {style.location(short_id(memory.id))}  {style.dim(first_line(memory))}"
-
-
 def explanation_lines(answer: PieceAnswer | RememberAnswer, style: TextStyle) -> Iterator[str]:
     """Yield the decisions about a text and their reasons; nothing if they were not requested."""
     why, memory, scores = answer.explained, answer.memory, answer.scores

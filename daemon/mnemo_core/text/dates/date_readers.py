@@ -505,10 +505,12 @@ def read_holiday(match: re.Match[str], saying: Utterance) -> TimeCandidate | Non
     else:
         known = [_holiday(begins, saying.day.year + each) for each in range(-2, 3)]
         index = sum(each <= saying.day for each in known)  # of the coming one
-        is_past = shift == -1 or (shift is None and saying.tense(match.start()) != "future")
+        last, coming = known[index - 1 : index + 1]
+        tense = "" if shift else saying.tense(match.start())
+        is_near = not tense and saying.is_question and coming - saying.day < saying.day - last
+        first = coming if shift == 1 or tense == "future" or (shift is None and is_near) else last
         if shift == 0:
-            index = 2 + (begins == "12-31" and saying.day.month == 1)
-        first = known[index - is_past]
+            first = known[2 + (begins == "12-31" and saying.day.month == 1)]
     role: MentionRole = "event" if saying.is_question else "vague"
     return saying.days(first, days_after(first, int(days)), match, role)
 

@@ -32,7 +32,7 @@ from mnemo_core.text.dates.local_days import DAY_MS, HOUR_MS, Zone, days_after, 
 from mnemo_core.text.languages import CASE_LOOKALIKES
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
-RULES_VERSION = 5  # version of what `named_times` reads: columns made under another one are rebuilt
+RULES_VERSION = 6  # version of what `named_times` reads: columns made under another one are rebuilt
 TEXT_CHARS_MAX = 20_000  # of a longer text, what stands first
 MATCHES_MAX = 200  # of one rule; a text with more is a table of dates, of which the beginning is read
 AT_MAX = 253_402_300_799_999  # the end of the year 9999
