@@ -26,7 +26,7 @@ from tests.support.gguf_files import write_gguf
 
 ANSWER, GATE, NAMING = (next(task for task in TASKS if task.site == site) for site in ("answer", "gate", "naming"))
 SOME = (GATE, NAMING, ANSWER)  # of the tasks: that the probes of each can be passed stands in test_llm_probes
-UNTRIED = "the model has not been tried on this task yet"
+UNTRIED = "the model is tried on this task first, when the machine is idle"
 
 # Gives the scripted answers, and notes every prompt.
 SCRIPT = """

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from mnemo_client.client import Client
+from mnemo_client.errors import RefusalError
+from mnemo_client.protocol.memories import Patch
 from tests.support.running_daemon import RunningDaemon
 
 
@@ -154,3 +156,24 @@ def test_what_is_perhaps_replaced_stays_in_the_profile_and_the_resume(client: Cl
     remember(client, "I live in Bremen")
     remember(client, "For the shop we went back to MySQL")
     assert "I live in Bremen" in client.resume().text
+
+
+def test_a_person_takes_back_a_replacement_that_is_none_and_names_one_that_was_missed(client: Client) -> None:
+    old, new = remember(client, "The nightly export runs at 02:30.", "We moved the nightly export to 03:15.")
+    assert recalled(client, "when does the nightly export run?")[1] == ("The nightly export runs at 02:30.", True)
+    client.patch(new, Patch(updates=[]))
+    assert not any(was for _, was in recalled(client, "when does the nightly export run?"))
+    client.patch(new, Patch(updates=[old]))
+    assert recalled(client, "when does the nightly export run?")[1] == ("The nightly export runs at 02:30.", True)
+    client.patch(old, Patch(updates=[new]))  # the other way round
+    assert recalled(client, "when does the nightly export run?")[1] == ("We moved the nightly export to 03:15.", True)
+    client.undo()
+    assert not any(was for text, was in recalled(client, "when does the nightly export run?") if text.startswith("We"))
+
+
+def test_a_memory_is_not_newer_than_itself_nor_than_what_is_not_there(client: Client) -> None:
+    [only] = remember(client, "The nightly export runs at 02:30.")
+    with pytest.raises(RefusalError, match="not newer than itself"):
+        client.patch(only, Patch(updates=[only]))
+    with pytest.raises(RefusalError, match="no memory"):
+        client.patch(only, Patch(updates=[str(uuid.uuid4())]))

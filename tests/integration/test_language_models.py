@@ -134,7 +134,10 @@ def test_a_daemon_tries_an_installed_model_by_itself(short_folder: Path, smollm_
     with running(short_folder / "data", ask_of(smollm_folder)) as daemon, daemon.client() as client:
         client.remember("The key to the cellar hangs behind the kitchen door.")
         answer = client.ask("Where is the key to the cellar?")
-        assert (answer.method, answer.reason) == ("quotes", "the model has not been tried on this task yet")
+        assert (answer.method, answer.reason) == (
+            "quotes",
+            "the model is tried on this task first, when the machine is idle",
+        )
         until = time.monotonic() + 120.0
         while not grades.exists():
             assert time.monotonic() < until, [job for job in client.jobs().jobs if job.name == "capability_probe"]

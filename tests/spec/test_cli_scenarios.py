@@ -197,7 +197,7 @@ ONE_MEMORY = (
         Case("add The key is with Ines.", err=""),
         {ADD: RememberAnswer(outcome="stored", memory=recalled(), perhaps_updates=[BEEF]),
          f"GET /v1/memories/{BEEF}": recalled(id=BEEF, content="Otto has the key.\nHe waits.")},
-        Case("add x", says=("default · perhaps newer than 0000beef\n  0000beef  Otto has the key.\n",)),
+        Case("add x", says=("than 0000beef\n  0000beef  Otto has the key.\n",), warns=("--newer-than none",)),
     )),
     Scenario("add shows what was decided and why", (
         {ADD: RememberAnswer(
@@ -254,6 +254,7 @@ ONE_MEMORY = (
         {ONE: recalled(), CHANGE: recalled(version=2)},
         Case(f"edit {ID} --tag a --pin --content -", typed="new text",
              sent=[{}, {"content": "new text", "tags": ["a"], "pinned": True}]),
+        Case(f"edit {ID} --newer-than none --newer-than {OTHER}", sent=[{}, {"updates": [OTHER]}]),
         Case(f"edit {ID} --pin --unpin", code=2),
     )),
     Scenario("show prints the edges behind the memory when asked", (
@@ -263,8 +264,7 @@ ONE_MEMORY = (
         Case(f"show {ID} --edges --json", json=msgspec.to_builtins(EDGES)),
         {f"GET /v1/memories/{ID}/edges": EdgesAnswer(edges=EDGES.edges, cursor="more")},
         Case(f"show {ID} --edges", err="these are the first 2 edges; there are more\n"),
-        {f"GET /v1/memories/{ID}/edges": EdgesAnswer(edges=[])},
-        Case(f"show {ID} --edges", out=WHOLE + "\nno edges\n"),
+        {f"GET /v1/memories/{ID}/edges": EdgesAnswer(edges=[])}, Case(f"show {ID} --edges", out=WHOLE + "\nno edges\n"),
         Case("show c0ffee01 --edges --as-of 3d", code=2, warns=("edges have no history",), sent=[]),
     )),
 )  # fmt: skip

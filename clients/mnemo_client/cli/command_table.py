@@ -20,7 +20,8 @@ OPTION_FIELDS = {
     "agent_id": "agent", "categories": "category", "event_at": "at", "expires_at": "expires", "ids": "id",
     "key_findings": "findings", "kinds": "kind", "layers": "layer", "limit": "top", "pinned": "pin", "query": "words",
     "question": "words", "run_id": "run", "session_id": "session", "states": "state", "step_number": "number",
-    "tags": "tag", "token_budget": "budget", "top_k": "top", "trust_min": "trust", "user_id": "user",
+    "tags": "tag", "token_budget": "budget", "top_k": "top", "trust_min": "trust", "updates": "newer_than",
+    "user_id": "user",
 }  # fmt: skip
 
 # Every command takes these.
@@ -172,6 +173,7 @@ _EDIT = (
     *_KIND_AND_CATEGORY,
     _PIN,
     flag("--unpin", help="remove that protection"),
+    wire("memories.Patch.updates", "--newer-than", metavar="ID|none"),
 )
 _REINDEX = (
     _DRY_RUN,

@@ -649,6 +649,7 @@ export interface Patch {
   evidence?: (string)[];
   derived_from?: (string)[];
   pinned?: boolean;
+  updates?: (string)[];
   layer?: "buffer" | "core" | "working";
   if_version?: number;
 }

@@ -226,6 +226,10 @@ class Patch(RequestBody):
     evidence: list[str] | UnsetType = UNSET
     derived_from: list[str] | UnsetType = UNSET
     pinned: bool | UnsetType = UNSET
+    updates: Annotated[
+        list[str] | UnsetType,
+        Meta(description="a memory that this one is newer than, in place of those that were found"),
+    ] = UNSET
     layer: Layer | UnsetType = UNSET  # accepted and ignored
     if_version: int | UnsetType = UNSET
 

@@ -40,17 +40,20 @@ CLIPPED: Final = 5.0  # standard deviations, beyond which a feature says no more
 
 
 class AnswerCandidate(NamedTuple):
-    """A hit of a recall: its text, its sentence that answers best, its score, and who said it in talk."""
+    """A hit of a recall: its text, its sentence that answers best, its score, who said it in talk, and the headings
+    that it stands under in a note."""
 
     text: str
     quote: str
     score: float
     speaker: str = ""
+    headings: str = ""
 
     @property
     def said(self) -> str:
         """The quote as it is read with the question."""
-        return f"{self.speaker}: {self.quote}" if self.speaker else self.quote
+        quote = f"{self.headings} > {self.quote}" if self.headings else self.quote
+        return f"{self.speaker}: {quote}" if self.speaker else quote
 
 
 class AnswerJudge:

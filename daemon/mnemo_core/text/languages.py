@@ -96,7 +96,9 @@ _BEHIND_CHARS = 12
 _END = lazy_pattern(r"(?<![.!?…])[.!?…]++[\"'”’»)\]*_`]*+(?=\s|\Z)|[。！？]++[」』”）]*+")
 _LINE_BREAK = lazy_pattern(r"\n+")
 _ABBREVIATION = lazy_pattern(r"(?:^|[\s(\"'„“])([^\W\d_](?:[^\W\d_]|\.(?=[^\W\d_])){0,8})\.\Z")
-_NUMBER = lazy_pattern(r"(?<![\w.,:])\d{1,2}\.\Z")
+_NUMBER = lazy_pattern(r"(?:\b((?i:der|die|das|des|im)) )?(?<![\w.,:])(\d{1,2}\.)?\d{1,2}\.\Z")
+_ORDINAL_NOUNS = lexicon.words("languages", "ordinal nouns")
+_FIRST_CHARS = 24  # of a line that begins with a date
 _NOT_BLANK = lazy_pattern(r"\S")
 _NEXT_WORD = lazy_pattern(r"\s+([^\W\d_]{1,20})")
 
@@ -134,10 +136,18 @@ def _is_inner(text: str, match: re.Match[str], end: int) -> bool:
     if abbreviation := _ABBREVIATION.search(before):
         word, behind = abbreviation[1], _NOT_BLANK.search(text, match.end(), min(end, match.end() + _BEHIND_CHARS))
         return is_abbreviation(word) and _goes_on_behind(word, behind[0] if behind else "")
-    if _NUMBER.search(before) is None:
+    number = _NUMBER.search(before)
+    if number is None:
         return False
     line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
-    return following is not None and (line.strip().isdecimal() or goes_on or following[1].lower() in MONTHS)
+    if number[2]:  # a day and a month
+        behind = _NOT_BLANK.search(text, match.end(), end)
+        is_first = len(line) < _FIRST_CHARS and len(line.split()) <= 2  # "Mo 14.12. Feier"
+        return goes_on or (behind is not None and (is_first or behind[0].isdecimal()))
+    if following is None:
+        return False
+    is_ordinal = number[1] is not None or following[1] in _ORDINAL_NOUNS
+    return is_ordinal or goes_on or line.strip().isdecimal() or following[1].lower() in MONTHS
 
 
 def is_abbreviation(word: str) -> bool:

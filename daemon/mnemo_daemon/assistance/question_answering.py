@@ -218,8 +218,10 @@ def _unlikely(
     """
     order = sorted(range(len(read)), key=lambda place: -inputs.recalled[place].score)
     candidates = [
-        AnswerCandidate(source, known.quote or best_sentence(source, inputs.question), known.score, known.speaker)
-        for source, known in ((inputs.sources[place], inputs.recalled[place]) for place in order)
+        AnswerCandidate(
+            source, known.quote or best_sentence(source, inputs.question), known.score, known.speaker, _headings(hit)
+        )
+        for source, known, hit in ((inputs.sources[place], inputs.recalled[place], read[place]) for place in order)
     ]
     score = candidates[0].score
     is_close = score >= CLOSEST_SCORE_MIN if ranker == "auto" else score > 0
@@ -239,6 +241,11 @@ def _unlikely(
         return None
     closest = QuotedHit(read[order[0]], candidates[0].quote) if is_close else None
     return AnsweredQuestion([], "quotes", "no memory is likely to answer it", closest=closest)
+
+
+def _headings(hit: Hit) -> str:
+    note = hit.details.memory.note
+    return " > ".join(dict.fromkeys((note.title, *note.headings))) if note else ""
 
 
 def _reading(reader: CrossEncoderService | None, question: str, texts: Sequence[str]) -> float | None:

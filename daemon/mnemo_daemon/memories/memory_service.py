@@ -6,7 +6,7 @@ Refusal, and nothing of it remains.
 
 import functools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -42,12 +42,14 @@ from mnemo_store.record_texts import content_hash, skip_hash
 from mnemo_store.records import (
     OWN_TRUSTS,
     Change,
+    DropEdge,
     DropErasedText,
     DropSkip,
     Edge,
     Memory,
     NoteFile,
     PendingExtraction,
+    PutEdge,
     PutExtraction,
     PutMemory,
     PutSkip,
@@ -297,6 +299,8 @@ class MemoryService:
         memory_id = self.resolve(text, caller)
         if "derived_from" in fields:
             fields = {**fields, "derived_from": self._resolved(fields["derived_from"], caller, "derived_from")}
+        updates = self._resolved(fields["updates"], caller, "updates") if "updates" in fields else None
+        fields = {name: value for name, value in fields.items() if name != "updates"}
 
         def decide(snapshot: Snapshot) -> WriteResult[str]:
             before = _existing(snapshot, memory_id)
@@ -309,7 +313,8 @@ class MemoryService:
                 raise Refusal(
                     422, "managed", f"the text is that of a note: edit {place_of(snapshot, before)}", field="content"
                 )
-            if not mutations.is_changed(before, fields):
+            ties = [] if updates is None else _retied(snapshot, memory_id, updates)
+            if not ties and not mutations.is_changed(before, fields):
                 return WriteResult((), memory_id)
             for source in fields.get("derived_from", ()):
                 _existing(snapshot, source, field="derived_from")
@@ -325,7 +330,7 @@ class MemoryService:
                 usage = msgspec.structs.replace(usage, person_at=snapshot.now)
                 changes.append(PutUsage(data=usage))
             changes += mutations.adjust_strength(usage, before, after)
-            return WriteResult((*changes, *known), memory_id, "edit")
+            return WriteResult((*changes, *known, *ties), memory_id, "edit")
 
         return self._store.transact(decide, by=caller.name)
 
@@ -519,6 +524,23 @@ def stated_facts(
     except Exception:
         log.exception("a text is stored without the facts that it states")
         return ()
+
+
+def _retied(snapshot: Snapshot, memory_id: str, updates: Collection[str]) -> list[Change]:
+    """The changes by which a memory is newer than these, and than no other. Raises a Refusal."""
+    for each in updates:
+        if _existing(snapshot, each, field="updates").id == memory_id:
+            raise Refusal(400, "bad_value", "a memory is not newer than itself", field="updates")
+    edges = [each for each in snapshot.edges(memory_id) if each.relation == "updates" or each.slot]
+    kept = {each.target for each in edges if each.source == memory_id and each.relation == "updates"} & {*updates}
+    dropped = [
+        each for each in edges if (each.target not in kept if each.source == memory_id else each.source in updates)
+    ]
+    return [
+        *(DropEdge(source=each.source, target=each.target, relation=each.relation) for each in dropped),
+        *(PutEdge(data=Edge(source=memory_id, target=each, relation="updates", at=snapshot.now))
+          for each in updates if each not in kept),
+    ]  # fmt: skip
 
 
 def is_visible(memory: Memory | None, caller: Caller) -> bool:

@@ -186,6 +186,8 @@ def _report_nothing(context: CommandContext, namespace: str, missing: str, *, is
     if is_cut:
         message = f"nothing in namespace {namespace} is close enough to be an answer; show the closest with: --cut none"
     context.message(message + (f" ({missing})" if missing else ""))
+    if getattr(context.options, "as_of", None) is not None:
+        context.message("--as-of goes by when a memory was stored, not by when it happened")
     return EXIT_NOT_FOUND
 
 

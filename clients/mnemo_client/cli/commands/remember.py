@@ -38,6 +38,8 @@ def add(context: CommandContext) -> None:
             with suppress(MnemoError):  # erased meanwhile
                 context.print(f"  {short_id(each)}  {first_line(client.get(each))}")
         context.print(*explanation_lines(answer, context.style))
+        if answer.perhaps_updates:
+            context.message(f"if it is not newer: mnemo edit {short_id(answer.memory.id)} --newer-than none")
         if answer.outcome == "duplicate" and any(fields[name] for name in fields.keys() - OF_THE_REQUEST):
             context.message("its fields stay as they were; change them with: mnemo edit ID")
 
@@ -87,6 +89,8 @@ def _patch_from_options(context: CommandContext) -> Patch | None:
     fields = request_fields(options, Patch)
     if options.unpin:
         fields["pinned"] = False
+    if "updates" in fields:
+        fields["updates"] = [memory_id_argument(context, each) for each in fields["updates"] if each != "none"]
     if options.content is not None:
         fields["content"] = context.text([options.content], "store")
     return Patch(**fields) if fields else None

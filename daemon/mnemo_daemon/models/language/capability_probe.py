@@ -90,7 +90,7 @@ class CapabilityProbe:
             return ""
         known = self._grade(manifest, task)
         if known is None:
-            return "the model has not been tried on this task yet"
+            return "the model is tried on this task first, when the machine is idle"
         return (
             "" if known.is_passing else f"the model failed the probes of this task: {known.right} of {known.of} right"
         )
