@@ -2,7 +2,7 @@
 
 python -m tests.bench.fit_roles                # cross-validation
 python -m tests.bench.fit_roles --write        # and write the weights
-python -m tests.bench.fit_roles --judge FILE   # the weights in use on the lines of a life (see bench_month)
+python -m tests.bench.fit_roles --judge FILE   # the weights in use on the lines of a life (see bench_month) or a JSONL
 
 Each text is fitted with its vector and without, so that the words alone decide where there is none.
 """
@@ -29,8 +29,8 @@ Row = tuple[str, str]  # text, role
 Floats = NDArray[np.float32]
 
 
-def labelled() -> list[Row]:
-    rows = [json.loads(line) for line in (LABELLED / "roles.jsonl").read_text(encoding="utf-8").splitlines()]
+def labelled(path: Path = LABELLED / "roles.jsonl") -> list[Row]:
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return [(row["text"], row["role"]) for row in rows]
 
 
@@ -73,9 +73,10 @@ def report(pairs: Sequence[tuple[str, str]]) -> None:
 
 def main(*, write: bool = False, judge: Path | None = None) -> None:
     if judge:
-        lines = [line.split("\t") for line in judge.read_text(encoding="utf-8").splitlines() if line.strip()]
-        vectors = vectors_of([line[-1] for line in lines])
-        report([(line[-2], read_role(line[-1], each).name) for line, each in zip(lines, vectors, strict=True)])
+        lines = (line.split("\t") for line in judge.read_text(encoding="utf-8").splitlines() if line.strip())
+        rows = labelled(judge) if judge.suffix == ".jsonl" else [(line[-1], line[-2]) for line in lines]
+        vectors = vectors_of([text for text, _ in rows])
+        report([(role, read_role(text, each).name) for (text, role), each in zip(rows, vectors, strict=True)])
         return
     rows = labelled()
     vectors = vectors_of([text for text, _ in rows])
