@@ -42,7 +42,7 @@ FIRST_DAY = 15  # texts of a life, which is asked about with so few too
 CONVERSATIONS_EACH = 3  # of so many conversations, one is asked about
 # The least chance of an answer: a wrong one costs half of what a right one is worth, since what comes closest is shown
 # in any case.
-BARS = {"read": 0.2, "unread": 0.15}
+BARS = {"read": 0.18, "unread": 0.15}
 
 
 KINDS: dict[str, Callable[[str], bool]] = {
