@@ -19,6 +19,7 @@ from mnemo_core.ingest.memory_role import DIMENSIONS, read_role, says_nothing
         ("lovely. leave my surname out of anything public please", "instruction"),
         ("I'm allergic to latex.", "identity"),
         ("can you rewrite this paragraph for me?", "question"),
+        ("is there any help with money for my dad, he's 82 and needs someone", "question"),
         ("[12:04:11] sync finished: 14 files, 0 errors", "script"),
     ],
 )

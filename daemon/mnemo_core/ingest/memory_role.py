@@ -7,6 +7,7 @@ and what may stand in a context unasked. Fitted by `tests/bench/fit_roles.py`.
 
 import base64
 import functools
+import re
 from itertools import takewhile
 from typing import Final, Literal, NamedTuple, get_args
 
@@ -18,6 +19,7 @@ from mnemo_core.ingest.memory_cues import CoreCategory, MemoryFacts, cues_of, de
 from mnemo_core.ingest.statement_kind import LinearTextModel, statement_kind
 from mnemo_core.text import lexicon
 from mnemo_core.text.languages import sentences
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.statement_reading import read_statement
 from mnemo_store.records import CATEGORIES
 
@@ -34,6 +36,13 @@ _GO_ON = lexicon.words("classification", "go_on")
 _CUES: Final[tuple[CoreCategory, ...]] = get_args(CoreCategory)
 _FACTS = MemoryFacts(layer="working")
 
+# "is there any help with money for my dad": asked without a mark
+_ASKS = lazy_pattern(
+    r"\A\W*(?:(?:is|are|was|were) (?:there|it|this|that|you|we|he|she|they|my|our|any)"
+    r"|(?:do|does|did) (?:you|i|we|he|she|they|my|our|any\w*))\b",
+    re.IGNORECASE,
+)
+
 _words = LinearTextModel("roles", ROLES, ROLE_ROWS)
 
 
@@ -48,6 +57,8 @@ def read_role(text: str, vector: NDArray[np.float32] | None = None) -> FoundRole
     """The role of a text that no assistant said, whose replies alone are answers. vector: its unit vector (384,) of the
     default model; None where there is none."""
     text = _without_pleasantry(text)
+    if _ASKS.match(text):
+        return FoundRole("question", 1.0)
     scores = _words.scores(text) + role_signs(text, vector) @ _sign_weights()
     scores[ROLES.index("answer")] = -np.inf
     if describes_user(text):  # an allergy is no taste
