@@ -163,7 +163,7 @@ def check_views(examined: Examination) -> list[DoctorCheck]:
         is_complete = view.share >= 1 or _lacks_model(status)
         outcome: Outcome = "fail" if view.state == "stale" else "ok" if is_complete else "warn"
         found = f"{view.state.replace('_', ' ')}, {percent(view.share)}{': ' + view.reason if view.reason else ''}"
-        fix = "mnemo status --watch" if outcome == "warn" else "mnemo down; mnemo up"
+        fix = "see what it waits for: mnemo jobs" if outcome == "warn" else "mnemo down; mnemo up"
         checks.append(DoctorCheck(name, outcome, found, fix))
     return checks
 
