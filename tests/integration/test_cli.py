@@ -119,7 +119,7 @@ def test_a_question_is_answered_with_the_memories_that_it_rests_on_and_how(perso
     person.give("add", "The boiler was serviced by Mr. Kowalski on 3 March. He charged 240 EUR.", "-n", "flat")
     shown = person.give("ask", "who mended the boiler", "-n", "flat")
     lines = shown.splitlines()
-    assert lines[0] == "The boiler was serviced by Mr. Kowalski on 3 March. [1]"
+    assert lines[0] == "The boiler was serviced by Mr. Kowalski on 3 March. He charged 240 EUR. [1]"
     stored = person.answer("show", "1")["id"]
     assert lines[2].startswith("1  0.")
     assert stored[-8:] in lines[2]

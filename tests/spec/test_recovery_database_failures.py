@@ -357,8 +357,13 @@ def test_the_lock_file_has_its_blocks_before_it_is_mapped(tmp_path: Path) -> Non
     assert found.st_blocks * 512 >= found.st_size > 0
 
 
-def test_a_new_database_without_room_for_its_lock_file_is_refused(tmp_path: Path) -> None:
+def test_a_new_database_without_room_for_its_lock_file_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     disk = FaultyDisk()
     disk.allocating = FULL
+    Database.open(tmp_path / "with room", disk).close()
+    size = os.statvfs(tmp_path)
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((*size[:3], 0, 0, *size[5:])))
     with pytest.raises(OSError, match="space left"):
         Database.open(tmp_path / "db", disk)

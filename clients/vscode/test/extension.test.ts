@@ -127,7 +127,7 @@ test("a question is answered in a document that names the sources", async () => 
   user.inputs = ["Where is the router?"];
   await run("mnemod.ask");
   const text = shown.documents[0]?.document.getText() ?? "";
-  assert.match(text, /^# Where is the router\?\n\nThe router is below the stairs\. \[1\]\n\n1\. .*house\.md:\d+\)/);
+  assert.match(text, /^# Where is the router\?\n\nThe router is below the stairs\.\nIts password hangs on the fridge\. \[1\]\n\n1\. .*house\.md:\d+\)/);
 });
 
 test("the context of the selection is inserted below it, or copied", async () => {

@@ -45,7 +45,12 @@ class Database(StateBackend):
         than `supported`."""
         folder.mkdir(mode=0o700, exist_ok=True)
         if not (folder / "lock.mdb").exists():  # LMDB maps it: a page without a block ends the process by SIGBUS
-            disk.allocate(folder / "lock.mdb", LOCK_BYTES)
+            try:
+                disk.allocate(folder / "lock.mdb", LOCK_BYTES)
+            except OSError:
+                room = os.statvfs(folder)
+                if room.f_bavail * room.f_frsize < LOCK_BYTES:
+                    raise
         env = disk.open_database(
             folder, map_size=map_bytes, max_dbs=TABLES_MAX, max_readers=READERS_MAX, mode=0o600, lib_version=0,
             max_spare_txns=4,
