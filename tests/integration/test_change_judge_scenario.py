@@ -177,3 +177,13 @@ def test_a_memory_is_not_newer_than_itself_nor_than_what_is_not_there(client: Cl
         client.patch(only, Patch(updates=[only]))
     with pytest.raises(RefusalError, match="no memory"):
         client.patch(only, Patch(updates=[str(uuid.uuid4())]))
+
+
+def test_an_agent_ends_nothing_that_a_person_said(client: Client) -> None:
+    said, other = remember(client, "The spare key is with Ines.", "The tram stops at the museum.")
+    with (
+        Client(client.socket_path, client.namespace, agent="planner") as agent,
+        pytest.raises(RefusalError, match="only a person"),
+    ):
+        agent.patch(other, Patch(updates=[said]))
+    assert not [each for each in client.edges(said).edges if each.relation == "updates"]

@@ -299,6 +299,8 @@ class MemoryService:
         memory_id = self.resolve(text, caller)
         if "derived_from" in fields:
             fields = {**fields, "derived_from": self._resolved(fields["derived_from"], caller, "derived_from")}
+        if "updates" in fields and caller.trust != trust.OWNER:  # an agent could end what the person said
+            raise Refusal(403, "forbidden", "only a person says which memory is newer than another", field="updates")
         updates = self._resolved(fields["updates"], caller, "updates") if "updates" in fields else None
         fields = {name: value for name, value in fields.items() if name != "updates"}
 
