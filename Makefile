@@ -6,6 +6,7 @@ PYTHON ?= python3
 PY := .venv/bin/python
 NOTES ?=
 EMBEDDING_MODEL := all-MiniLM-L6-v2
+MULTILINGUAL_ENCODER := universal-sentence-encoder-multilingual-3
 LANGUAGE_MODEL := SmolLM2-135M-Instruct-Q4_1
 # Processes that run tests: one more than a small machine has processors, since tests also wait for disks and daemons.
 # mypy is one of the tests (tests/test_types.py).
@@ -149,6 +150,7 @@ picture: environment-dev programs models
 
 models: environment-dev
 	@$(PY) -m mnemo_daemon.offline pull $(EMBEDDING_MODEL)
+	@$(PY) -m mnemo_daemon.offline pull $(MULTILINGUAL_ENCODER)
 	@$(PY) -m mnemo_daemon.offline pull $(LANGUAGE_MODEL)
 
 programs: environment-dev

@@ -15,7 +15,7 @@ import hypothesis
 import pytest
 
 from mnemo_client.paths import models_folder
-from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, find_known
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, MULTILINGUAL, ModelCatalogue, find_known
 from tests.support.erasure_services import wait_until
 from tests.support.golden_transcripts import ReplayServer, TranscriptExchange, recorded, write_transcripts
 from tests.support.protocol_examples import page_examples
@@ -112,6 +112,15 @@ def minilm_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cache. An installed language model would be asked whenever a text is taken in, and there is not always one."""
     folder = tmp_path_factory.mktemp("models")
     (folder / DEFAULT_EMBEDDING).symlink_to(_pull(DEFAULT_EMBEDDING) / DEFAULT_EMBEDDING)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def multilingual_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with the multilingual encoder beside the default model."""
+    folder = tmp_path_factory.mktemp("models")
+    for name in (DEFAULT_EMBEDDING, MULTILINGUAL):
+        (folder / name).symlink_to(_pull(name) / name)
     return folder
 
 

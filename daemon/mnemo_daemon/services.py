@@ -254,7 +254,13 @@ class Services:
         are computed next to the old ones. SPEC 4.4"""
         role: Literal["embedding", "llm"]
         service: EmbeddingService | LanguageModelService
-        if self.catalogue.require_installed(name).role == "llm":
+        wanted = self.catalogue.require_installed(name).role
+        if wanted == "multilingual":  # in use as soon as the default model is loaded again
+            if (in_use := self.embedding.status().name) != DEFAULT_EMBEDDING:
+                raise Refusal(409, "conflict", f"{name} stands beside {DEFAULT_EMBEDDING}, and {in_use} is in use")
+            self.embedding.use(in_use)
+            return
+        if wanted == "llm":
             role, service = "llm", self.language_model
             if model := self.settings.llm.model:
                 origin = self.configuration.origins["llm.model"]

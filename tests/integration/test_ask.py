@@ -118,6 +118,14 @@ def test_an_older_value_is_said_behind_the_newer_one_as_what_held_before(quoting
     ]
 
 
+def test_a_value_that_begins_later_is_said_with_the_one_that_holds_until_then(quoting: RunningDaemon) -> None:
+    with quoting.client("later") as client:
+        client.remember("The rent of the flat is 900 euros.", event_at="2026-03-01")
+        client.remember("The rent of the flat is 950 euros from 1 January.", event_at="2026-11-27")
+        answer = client.ask("How high is the rent of the flat?")
+    assert "ntil 1 January 2027: The rent of the flat is 900 euros." in answer.answer
+
+
 def test_E9_what_is_not_known_is_not_answered_in_general(quoting: RunningDaemon) -> None:
     answer = ask(quoting, "What did Otto say about quantum gravity?")
     assert (answer.answer, answer.abstained) == ("I don't know.", True)

@@ -333,7 +333,7 @@ def test_the_list_tells_what_is_here_and_what_is_not(folder: Path, tiny_source: 
     assert rows[DEFAULT_EMBEDDING]["sources"] == sources
     assert all(row["sources"] for row in rows.values() if row["name"] != "mine/letters")
     assert {name for name, row in rows.items() if row["calibrated"]} == {DEFAULT_EMBEDDING}
-    assert {row["role"] for row in rows.values() if row["calibrated"] is None} == {"llm", "reranker"}
+    assert {row["role"] for row in rows.values() if row["calibrated"] is None} == {"llm", "multilingual", "reranker"}
     e5, long = rows["intfloat/multilingual-e5-large"], rows["jinaai/jina-embeddings-v2-small-en"]
     assert (e5["languages"], e5["tokens_max"], e5["dimensions"]) == ("multilingual, 100", 512, 1024)
     assert (long["languages"], long["tokens_max"], long["sha256"]) == ("English", 8192, "")

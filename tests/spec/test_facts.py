@@ -147,6 +147,11 @@ def test_M26_a_text_whose_facts_cannot_be_read_is_stored_without_any() -> None:
         ("We have three children: Ella, Finn and Maia.", None),
         ("If it rains, Otto works from home.", None),
         ("The weather is great.", None),
+        ("Zimmer AG has picked up the ultrasound device today.", None),
+        ("Tim can only start on 1 March.", None),
+        ("Nadia has a new number: 076 555 12 12.", None),
+        ("Die Chorprobe fällt aus, neues Datum folgt.", None),
+        ("Correction: the shoe size of Jonas is 34.", ("The shoe size of Jonas", "is", "34")),
     ],
 )
 def test_a_triple_of_the_graph_is_of_something_named_and_says_what_it_is(

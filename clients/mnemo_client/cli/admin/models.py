@@ -9,6 +9,7 @@ from mnemo_client.cli.operation_progress import wait_for_operation
 from mnemo_client.errors import UnreachableError, UsageError
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"  # SPEC 4.1
+MULTILINGUAL = "universal-sentence-encoder-multilingual-3"  # beside it, for texts that are not English
 
 
 def models_list(context: CommandContext) -> None:
@@ -29,8 +30,13 @@ def llm_usage(context: CommandContext) -> None:
 
 def models_pull(context: CommandContext) -> None:
     """Download a model in a process of its own; a running daemon then switches to it."""
-    words = ["pull", context.options.name or DEFAULT_MODEL, *_consent(context)]
-    _activate_model(context, context.run_offline(*words))
+    name = context.options.name
+    installed = context.run_offline("pull", name or DEFAULT_MODEL, *_consent(context))
+    try:
+        if not name:
+            context.run_offline("pull", MULTILINGUAL)
+    finally:
+        _activate_model(context, installed)
 
 
 def models_import(context: CommandContext) -> None:
@@ -50,7 +56,7 @@ def _activate_model(context: CommandContext, installed: dict[str, Any]) -> None:
     """Make a running daemon use the embedding model that was just installed, and report the result."""
     name = str(installed["name"])
     state = "the daemon uses it from its next start"
-    if installed["role"] == "embedding":
+    if installed["role"] in ("embedding", "multilingual"):
         try:
             context.connect().use_model(name)
             state = "the daemon switches to it; see the progress with: mnemo status --watch"

@@ -48,6 +48,11 @@ class TimeMention(NamedTuple):
     end: int
 
 
+_BEGINS = lazy_pattern(r"\b(?:(?:from|as of|as from|starting|effective) (?:on )?|(?P<de>ab) (?:dem )?)", re.IGNORECASE)
+_BEGIN_CHARACTERS = 400
+_RANGE_WORDS = lazy_pattern(r"\b(?:to|until|till|bis)\b|[–-]")
+
+
 def find_mentions(text: str, said_at: int, zone: Zone) -> list[TimeMention]:
     """The times that the text names, in the order of the text. What has two readings has the likelier one here; bounds
     ("since 2019") and what comes again and again are no times."""
@@ -64,6 +69,18 @@ def said_at(text: str, event_at: int, created_at: int, zone: Zone) -> int:
     if event_at >= created_at or find_event_time(text, created_at, zone) == event_at:
         return created_at
     return event_at
+
+
+def begins_at(text: str, said_at: int, zone: Zone) -> int:
+    """The time from which on holds what the text says: its own, or the later one that it names ("from 1 January")."""
+    for begin in _BEGINS.finditer(text[:_BEGIN_CHARACTERS]):
+        lead = "Es wird am " if begin["de"] else "It will be on "  # without a verb, a day may be past or ahead
+        named = lead + text[begin.end() : begin.end() + _BEGIN_CHARACTERS]
+        for each in read_candidates(Utterance(masked(named), said_at, zone)):
+            is_range = _RANGE_WORDS.search(named, each.start, each.end)
+            if each.role == "event" and each.at > said_at and each.start == len(lead) and not is_range:
+                return each.at
+    return said_at
 
 
 def find_event_time(text: str, said_at: int, zone: Zone) -> int | None:

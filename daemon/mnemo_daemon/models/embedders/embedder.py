@@ -82,5 +82,7 @@ def window_bounds(tokens: int, tokens_max: int, special_tokens: int) -> list[tup
 
 def name_space(manifest: ModelManifest) -> str:
     """The name of the space in which this model's vectors can be compared. SPEC 2.3"""
-    parts = (manifest.name, manifest.weights_sha256, str(TEMPLATE_VERSION), manifest.numerics)
+    parts = [manifest.name, manifest.weights_sha256, str(TEMPLATE_VERSION), manifest.numerics]
+    if manifest.beside is not None:
+        parts += [manifest.beside.weights_sha256, manifest.beside.numerics]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

@@ -26,6 +26,7 @@ from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, PROBE_TEXT, ROLES, 
 from mnemo_daemon.models.embedders import encoder_graph, fastembed_models
 from mnemo_daemon.models.embedders.embedder import Embedder, Floats, QueryTokens, RunAll, name_space, window_bounds
 from mnemo_daemon.models.embedders.gguf_embedding import GgufEmbedder
+from mnemo_daemon.models.embedders.multilingual import MultilingualEmbedder, MultilingualEncoder
 from mnemo_daemon.models.embedders.token_rows import TOKENS_MAX, Projection, TokenWord, find_projection, words_of
 from mnemo_daemon.priority import never_yield
 from mnemo_daemon.settings import Numerics
@@ -63,14 +64,15 @@ def load_embedder(manifest: ModelManifest, *, late: bool = True, numerics: Numer
         return GgufEmbedder(manifest)
     projection = find_projection(manifest) if late else None
     try:
-        return GraphEmbedder(chosen, projection)
+        loaded = GraphEmbedder(chosen, projection)
     except VectorMismatch as error:
         exact = manifest.exact()
         if numerics != "auto" or exact is None or chosen is exact:
             raise
         log.warning("%s; it is used in float32, which takes twice the time", error)
         verify(exact)
-        return GraphEmbedder(exact, projection)
+        loaded = GraphEmbedder(exact, projection)
+    return loaded if manifest.beside is None else MultilingualEmbedder(loaded, MultilingualEncoder(manifest.beside))
 
 
 def _in_form(manifest: ModelManifest, numerics: Numerics) -> ModelManifest:
@@ -230,6 +232,10 @@ class GraphEmbedder(_InstalledEmbedder):
 
     def token_starts(self, text: str) -> list[int]:
         return self._windows.starts(text) if self._projection is not None else []
+
+    def pieces(self, text: str) -> list[str]:
+        """The parts of a text that have a vector each."""
+        return self._windows.pieces([text])[0]
 
     def close(self) -> None:
         self._session = None
