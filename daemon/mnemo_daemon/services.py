@@ -316,6 +316,7 @@ class Services:
     def unload_pair_models(self) -> None:
         self.cross_encoder.unload_if_idle()
         self.answer_reader.unload_if_idle()
+        self.embedding.unload_if_idle()
 
     def is_probe_due(self) -> bool:
         """Return whether a language model is to be tried on a task now."""

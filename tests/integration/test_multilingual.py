@@ -16,8 +16,13 @@ from mnemo_daemon import errors
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, MULTILINGUAL, ModelCatalogue, ModelManifest
 from mnemo_daemon.models.embedders.embedder import Embedder, name_space
-from mnemo_daemon.models.embedders.embedding import load_embedder
-from mnemo_daemon.models.embedders.multilingual import PIECES, MultilingualEmbedder, MultilingualEncoder
+from mnemo_daemon.models.embedders.embedding import GraphEmbedder, load_embedder
+from mnemo_daemon.models.embedders.multilingual import (
+    IDLE_SECONDS,
+    PIECES,
+    MultilingualEmbedder,
+    MultilingualEncoder,
+)
 from tests.bench.fit_answer_reader import READINGS, LabelledWorld, worlds
 from tests.support.http_application import until
 from tests.support.running_daemon import running
@@ -142,6 +147,26 @@ def test_memories_are_found_in_the_other_language_once_the_encoder_is_installed(
         (models / MULTILINGUAL).symlink_to(multilingual_folder / MULTILINGUAL)
         client.use_model(MULTILINGUAL)  # as `mnemo models pull` does at its end
         until(lambda: first_memories(client) == right, SECONDS_MAX)
+
+
+def test_the_encoder_is_loaded_by_the_first_text_that_needs_it_until_it_is_idle(multilingual_folder: Path) -> None:
+    manifest = manifest_in(multilingual_folder)
+    assert manifest.beside is not None
+    now = [1000.0]
+    encoder = MultilingualEncoder(manifest.beside, lambda: now[0])
+    loaded = load_embedder(msgspec.structs.replace(manifest, beside=None))
+    assert isinstance(loaded, GraphEmbedder)
+    both = MultilingualEmbedder(loaded, encoder)
+    both.encode_query(PARALLEL[0][0])
+    assert not encoder.is_loaded
+    both.encode_query(PARALLEL[0][1])
+    now[0] += IDLE_SECONDS - 1
+    both.unload_if_idle()
+    assert encoder.is_loaded
+    now[0] += 1
+    both.unload_if_idle()
+    assert not encoder.is_loaded
+    assert np.isfinite(both.encode_query(PARALLEL[0][1])).all()
 
 
 def test_a_damaged_encoder_is_said_and_not_used(multilingual_folder: Path, tmp_path: Path) -> None:

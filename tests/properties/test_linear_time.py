@@ -137,6 +137,7 @@ RUNS: dict[str, Callable[[str], object]] = {
     "time_mentions.said_at": lambda text: time_mentions.said_at(text, AT - 1, AT, zone),
     "time_mentions.named_times": lambda text: time_mentions.named_times(text, AT - 1, AT, zone),
     "question_times.read_question_time": lambda text: question_times.read_question_time(text, AT, zone),
+    "time_mentions.begins_at": lambda text: time_mentions.begins_at(text, AT, zone),
     "time_mentions.find_event_time": lambda text: time_mentions.find_event_time(text, AT, zone),
     "lexical_ranker.overlap": lambda text: lexical_ranker.overlap(text, [text, OTHER]),
     "thresholds.is_similar": lambda text: thresholds.is_similar(text, text + ".", 0.9, MODEL),

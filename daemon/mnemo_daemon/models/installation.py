@@ -324,7 +324,7 @@ def _install(
             if staged.role == "reranker":
                 CrossEncoder(staged)
             elif staged.role == "multilingual":
-                multilingual.MultilingualEncoder(staged)
+                multilingual.MultilingualEncoder(staged).encode(PROBE_TEXT)
             else:
                 load_embedder(staged).close()
         except DamagedModelError as error:

@@ -20,7 +20,7 @@ far, else none. Parsers that exist fill in what the text leaves open; that is wh
 import datetime as dt
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple, cast
 
 from mnemo_core.text import lexicon
@@ -49,7 +49,7 @@ class TimeMention(NamedTuple):
 
 
 _BEGINS = lazy_pattern(r"\b(?:(?:from|as of|as from|starting|effective) (?:on )?|(?P<de>ab) (?:dem )?)", re.IGNORECASE)
-_BEGIN_CHARACTERS = 400
+_BEGIN_CHARACTERS, _BEGINS_MAX = 400, 3
 _RANGE_WORDS = lazy_pattern(r"\b(?:to|until|till|bis)\b|[–-]")
 
 
@@ -73,7 +73,7 @@ def said_at(text: str, event_at: int, created_at: int, zone: Zone) -> int:
 
 def begins_at(text: str, said_at: int, zone: Zone) -> int:
     """The time from which on holds what the text says: its own, or the later one that it names ("from 1 January")."""
-    for begin in _BEGINS.finditer(text[:_BEGIN_CHARACTERS]):
+    for begin in islice(_BEGINS.finditer(text[:_BEGIN_CHARACTERS]), _BEGINS_MAX):
         lead = "Es wird am " if begin["de"] else "It will be on "  # without a verb, a day may be past or ahead
         named = lead + text[begin.end() : begin.end() + _BEGIN_CHARACTERS]
         for each in read_candidates(Utterance(masked(named), said_at, zone)):

@@ -515,6 +515,11 @@ class EmbeddingService:
         """The number of tokens of that model in the text."""
         return embedder.count_tokens([text])[0]
 
+    def unload_if_idle(self) -> None:
+        """Frees what the model in use has loaded beside it and not used for a while."""
+        if isinstance(current := self.current(), MultilingualEmbedder):
+            current.unload_if_idle()
+
     def close(self) -> None:
         """Ends the threads and lets the model go."""
         self._loader.shutdown(cancel_futures=True)

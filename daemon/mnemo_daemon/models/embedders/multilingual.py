@@ -9,10 +9,12 @@ takes its vectors into the space of the default model. Texts in English keep the
 
 import io
 import struct
-from collections.abc import Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -37,38 +39,66 @@ CHUNKS: Final = 17  # of the table: a piece's row is scaled by the chunk of its 
 ORDERS: Final = ((2, 0), (3, 1), (5, 2))  # of the convolutions: pieces in all, pieces before
 WIDTH: Final = 256  # of each convolution
 TOKENS_MAX: Final = 512  # of a text; what goes beyond does not count
+IDLE_SECONDS: Final = 600.0
 BEGIN, END = 1, 2  # the pieces around a text
 
 
-class MultilingualEncoder:
-    """The loaded encoder. Safe to use from several threads; one text a run, so that no text touches another."""
+class _OpenedFiles(NamedTuple):
+    tokenizer: Any
+    table: NDArray[np.uint8]
+    layers: dict[str, Floats]
+    to_default: Floats  # (513, 384): of a vector with a 1 behind it
 
-    def __init__(self, manifest: ModelManifest) -> None:
-        """Damaged when the files are not what was installed, or cannot be used."""
+
+class MultilingualEncoder:
+    """The encoder, which takes 130 MB from its first text on until it has not been used for IDLE_SECONDS. Safe to use
+    from several threads; one text a run, so that no text touches another."""
+
+    def __init__(self, manifest: ModelManifest, now: Callable[[], float] = time.monotonic) -> None:
+        """Damaged when the files are not what was installed. now: seconds."""
         verify(manifest)
         self.manifest = manifest
-        with encoder_graph.foreign_errors(DamagedModelError, f"{manifest.name} cannot be loaded"):
-            self._tokenizer = encoder_graph.open_tokenizer(manifest.path(TOKENIZER))
-            self._table: NDArray[np.uint8] = np.load(manifest.path(TABLE), mmap_mode="r", allow_pickle=False)
-            with np.load(manifest.path(LAYERS), allow_pickle=False) as layers:
-                self._layers: dict[str, Floats] = {name: layers[name] for name in layers.files}
-            content = (resources.files("mnemo_daemon") / "projections" / MAP).read_bytes()
-            with np.load(io.BytesIO(content), allow_pickle=False) as fitted:
-                self._map: Floats = fitted["map"].astype(np.float32)
-            if not np.isfinite(self.encode("Wo ist der Schlüssel?")).all():
-                raise DamagedModelError(f"{manifest.name} gives what is no number")
+        self._now, self._used_at = now, 0.0
+        self._lock = threading.Lock()
+        self._opened: _OpenedFiles | None = None
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._opened is not None
+
+    def unload_if_idle(self) -> None:
+        """Free its memory after IDLE_SECONDS without a text; the next one waits for it to load."""
+        with self._lock:
+            if self._now() - self._used_at >= IDLE_SECONDS:
+                self._opened = None
+
+    def _files(self) -> _OpenedFiles:
+        with self._lock:
+            self._used_at = self._now()
+            if self._opened is None:
+                with encoder_graph.foreign_errors(DamagedModelError, f"{self.manifest.name} cannot be loaded"):
+                    with np.load(self.manifest.path(LAYERS), allow_pickle=False) as stored:
+                        layers = {name: stored[name] for name in stored.files}
+                    content = (resources.files("mnemo_daemon") / "projections" / MAP).read_bytes()
+                    with np.load(io.BytesIO(content), allow_pickle=False) as fitted:
+                        to_default = fitted["map"].astype(np.float32)
+                    self._opened = _OpenedFiles(
+                        encoder_graph.open_tokenizer(self.manifest.path(TOKENIZER)),
+                        np.load(self.manifest.path(TABLE), mmap_mode="r", allow_pickle=False), layers, to_default,
+                    )  # fmt: skip
+            return self._opened
 
     def encode(self, text: str) -> Floats:
         """The unit vector of a text in the space of the default model, (384,)."""
-        found = np.append(self.encode_unmapped(text), np.float32(1)) @ self._map
+        found = np.append(self.encode_unmapped(text), np.float32(1)) @ self._files().to_default
         return found / np.linalg.norm(found)
 
     def encode_unmapped(self, text: str) -> Floats:
         """The unit vector of a text in the encoder's own space, (512,)."""
-        layers = self._layers
-        pieces = np.array([BEGIN, *self._tokenizer.encode(text, add_special_tokens=False).ids[:TOKENS_MAX], END])
+        tokenizer, table, layers, _ = self._files()
+        pieces = np.array([BEGIN, *tokenizer.encode(text, add_special_tokens=False).ids[:TOKENS_MAX], END])
         chunk = pieces % CHUNKS
-        embedded = self._table[pieces] * layers["scale"][chunk, None] + layers["lo"][chunk, None]
+        embedded = table[pieces] * layers["scale"][chunk, None] + layers["lo"][chunk, None]
         projected = embedded @ layers["projection"] + layers["projection_bias"]
         projected = _normalised(projected, layers["projection_gain"], layers["projection_shift"], layers["eps"])
         features = [embedded]
@@ -128,6 +158,10 @@ class MultilingualEmbedder(Embedder):
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         return self._base.count_tokens(texts)
+
+    def unload_if_idle(self) -> None:
+        """Free the encoder's memory where it has not been used for a while."""
+        self._encoder.unload_if_idle()
 
     def close(self) -> None:
         self._base.close()
