@@ -1,6 +1,8 @@
 """Checks of a running daemon: version, store, models, indexes, jobs, notes, copies."""
 
 import contextlib
+import errno
+import os
 import secrets
 import time
 from pathlib import Path
@@ -20,6 +22,7 @@ from mnemo_client.protocol.status import StatusAnswer
 from mnemo_client.version import VERSION
 
 NAMESPACE = "doctor"
+_DENIED = os.strerror(errno.EACCES)  # in the reason why a folder or file of notes is not read
 SKIPPED_ON_PURPOSE = ("not a kind of note", "no passage")  # begin the reasons that are no fault
 CHECKED_MEMORIES_MAX = 20_000  # a check of more takes seconds, and `mnemo check` does it
 CHECKED_BYTES_MAX = 100_000_000  # the same of a database that no daemon has open
@@ -65,7 +68,6 @@ def check_holder(examined: Examination) -> list[DoctorCheck]:
 def folder_holder(folder: Path) -> str | None:
     """Return the process that has locked a data folder; None if it is free. The lock is not kept."""
     import fcntl
-    import os
 
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -223,17 +225,30 @@ def check_queue(examined: Examination) -> list[DoctorCheck]:
 def check_notes(examined: Examination) -> list[DoctorCheck]:
     """Check that every watched folder of notes is there, watched and read."""
     notes = examined.require_status().notes
-    missing = [root.path for root in notes.roots if root.state == "missing"]
+    missing = [(root.path, root.reason or "") for root in notes.roots if root.state == "missing"]
     polled = [root.path for root in notes.roots if root.state == "polling"]
     if missing:
-        return warn(f"missing: {', '.join(missing)}", f"mount it, or: mnemo notes rm {missing[0]}")
+        path, reason = missing[0]
+        fix = _access_fix(path) if _DENIED in reason else f"mount it, or: mnemo notes rm {path}"
+        return warn(f"missing: {', '.join(path for path, _ in missing)}", fix)
     if polled:
         return warn(f"polled, not watched: {', '.join(polled)}", "mnemo notes status shows the reason")
     others = sum(count for why, count in notes.skipped_by_reason.items() if why.startswith(SKIPPED_ON_PURPOSE))
     if unread := notes.skipped_total - others:
-        return warn(f"{plural(unread, 'file')} could not be read", "mnemo notes status")
+        found = f"{plural(unread, 'file')} could not be read"
+        if denied := next((each.path for each in notes.skipped if _DENIED in each.reason), ""):
+            return warn(f"{found}, such as {denied}: {_DENIED}", _access_fix(denied))
+        return warn(found, "mnemo notes status")
     skipped = f", {plural(others, 'file')} without text or of other kinds skipped" if others else ""
     return ok(plural(len(notes.roots), "folder") + skipped)
+
+
+def _access_fix(path: str) -> str:
+    """The step by which this user may read a file or folder that the system denies."""
+    denied = next(each for each in (Path(path), *Path(path).parents) if os.access(each.parent, os.X_OK))
+    if denied.stat().st_uid == os.geteuid():
+        return f"chmod u+rX {denied}"
+    return f"another user owns it: sudo chown -R $USER {denied}"
 
 
 def rescan_notes(examined: Examination) -> str:
