@@ -302,7 +302,10 @@ def test_wrong_settings_are_found_without_a_daemon(
     config.write_text("[recall\n")
     person.give("doctor", "--json")
     found = {check["name"]: check for check in json.loads(person.out)["checks"]}
-    assert found["configuration"]["outcome"] == "fail"
+    assert found["settings"]["found"].startswith(f"{config}:1: this is not TOML")
+    assert found["settings"]["fix"] == "correct it there, then: mnemo up"
+    first = "correct the settings, as said above, then: mnemo up"  # which refuses them otherwise
+    assert (found["socket"]["fix"], found["daemon"]["fix"]) == (first, first)
 
 
 def test_failing_jobs_old_backups_a_full_trash_and_waiting_writes_are_found(tmp_path: Path) -> None:

@@ -39,13 +39,14 @@ def check_daemon(examined: Examination) -> list[DoctorCheck]:
     if (status := examined.status) is not None:
         return ok(f"runs, pid {status.pid}, {status.state}")
     error = examined.error or MnemoError("no daemon answers", "start it with: mnemo up")
-    return fail(error.message, error.hint or f"its log: {process.log_file(examined.environ)}")
+    hint = examined.start_fix if examined.settings_faults else error.hint
+    return fail(error.message, hint or f"its log: {process.log_file(examined.environ)}")
 
 
 def check_settings(examined: Examination) -> list[DoctorCheck]:
     """Check that every setting is known and valid, also without a daemon."""
     if examined.settings_faults:
-        fix = f"correct it in {examined.config} or the environment"
+        fix = "correct it there, then: " + ("mnemo up" if examined.status is None else "mnemo down; mnemo up")
         return [check for fault in examined.settings_faults for check in fail(fault, fix)]
     values = examined.settings.values if examined.settings is not None else []
     changed = sum(value.origin != "default" for value in values)
@@ -114,7 +115,7 @@ def check_integrity(examined: Examination) -> list[DoctorCheck]:
     that needs none."""
     if (status := examined.status) is None:
         database = examined.data / "db" / "data.mdb"
-        if not database.exists() or folder_holder(examined.data) is not None:
+        if not database.exists() or examined.settings_faults or folder_holder(examined.data) is not None:
             return []
         if database.stat().st_size > CHECKED_BYTES_MAX:
             return ok(f"not checked: {size_text(database.stat().st_size)}; see: mnemo check")

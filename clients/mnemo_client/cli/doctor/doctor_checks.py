@@ -62,6 +62,11 @@ class Examination:
         return self.client
 
     @property
+    def start_fix(self) -> str:
+        """The step that starts the daemon."""
+        return "correct the settings, as said above, then: mnemo up" if self.settings_faults else "mnemo up"
+
+    @property
     def models(self) -> Path:
         """The folder of models, as the settings or the environment name it."""
         named = self.setting("folders.models")
