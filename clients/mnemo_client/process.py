@@ -32,7 +32,6 @@ STOP_SECONDS_MAX = 45.0  # the daemon takes up to 10 s to finish its requests (S
 POLL_SECONDS = 0.02
 RACE_SECONDS = 3.0  # within which another daemon, which holds the lock, binds its socket
 SETTINGS_FIX = "correct it there; see every wrong setting: mnemo config"
-SETTINGS_CODE = 2  # of a daemon that refuses its settings
 LOG_LINES_SHOWN = 5
 LOG_BYTES_MAX = 1024 * 1024  # a log that is longer at a start is replaced
 
@@ -256,7 +255,7 @@ def _start_failed(code: int | None, path: Path, log: Path, began_at: int) -> Sta
         what = f"the daemon ended at once {ended}"
     output = [f"  {line}" for line in last_lines(log, began_at)]
     message = "\n".join([f"{what}; its output:" if output else what, *output])
-    hint = SETTINGS_FIX if code == SETTINGS_CODE else f"its log: {log}"
+    hint = SETTINGS_FIX if code == 2 else f"its log: {log}"  # the code of a daemon that refuses its settings
     return StartError(message, hint if output else "see what is wrong: mnemo doctor")
 
 

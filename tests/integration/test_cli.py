@@ -304,7 +304,7 @@ def test_a_daemon_that_runs_can_be_asked_and_stopped_while_its_settings_are_dama
     assert "mnemod" in newcomer.give("status")
     assert "recall.top_k" in newcomer.give("config", code=1)
     assert "config.toml:1: this is not TOML" in newcomer.messages
-    assert newcomer.give("config", "recall.top_k") == "5\n"
+    assert newcomer.give("config", "recall.top_k", code=1) == "5\n"
     assert newcomer.give("down") == "the daemon has stopped\n"
     del newcomer.environ["MNEMO_CONFIG"]
 

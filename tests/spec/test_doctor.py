@@ -86,28 +86,21 @@ def test_the_doctor_warns_of_files_that_could_not_be_read_and_not_of_pictures() 
     assert found(jpg=3, locked=1) == ("warn", "1 file could not be read")
 
 
-@pytest.mark.parametrize("is_root", [True, False])
-def test_a_folder_or_note_that_may_not_be_read_has_the_change_of_its_mode_or_owner_for_a_fix(
-    tmp_path: Path, is_root: bool
-) -> None:
-    def fix(path: Path) -> str:
-        reason = "the folder cannot be listed: Permission denied"
-        root = NotesRootStatus(id="r", path=str(path if is_root else tmp_path), namespace="default", files=0, chunks=0,
-                               waiting=0, state="missing" if is_root else "watching", reason=reason)  # fmt: skip
-        skipped = [] if is_root else [SkippedFile(str(path), reason)]
-        notes = NotesStatus(roots=[root], skipped=skipped, skipped_total=len(skipped))
+def test_a_folder_or_note_that_may_not_be_read_has_the_change_of_its_mode_or_owner_for_a_fix() -> None:
+    def fix(root: NotesRootStatus, *skipped: SkippedFile) -> str:
+        notes = NotesStatus(roots=[root], skipped=list(skipped), skipped_total=len(skipped))
         (check,) = daemon_checks.check_notes(examined(status(notes=notes)))
-        assert (check.outcome, str(path) in check.found) == ("warn", True)
+        assert (check.outcome, "/n/a" in check.found) == ("warn", True)
         return check.fix
 
-    assert fix(tmp_path) == f"chmod u+rX {tmp_path}"
-    (tmp_path / "inner").mkdir()
-    assert fix(tmp_path / "inner") == f"chmod u+rX {tmp_path / 'inner'}"
-    of_another = Path("/")
-    if os.getuid() == 0:
-        of_another = tmp_path / "inner"
-        os.chown(of_another, 65534, -1)
-    assert fix(of_another) == f"another user owns it: sudo chown -R $USER {of_another}"
+    root = NotesRootStatus(id="r", path="/n/a", namespace="default", state="watching", files=0, chunks=0, waiting=0)
+    denied = "chmod u+rX /n/a; if another user owns it: sudo chown -R $USER /n/a"
+    assert fix(root, SkippedFile("/n/b", "huge"), SkippedFile("/n/a", "cannot be opened: Permission denied")) == denied
+    missing = msgspec.structs.replace(
+        root, state="missing", reason="the folder cannot be opened: Permission denied; its"
+    )
+    assert fix(missing) == denied
+    assert fix(msgspec.structs.replace(missing, reason="gone")) == "mount it, or: mnemo notes rm /n/a"
 
 
 def test_the_doctor_names_each_fault_and_the_command_that_fixes_it() -> None:

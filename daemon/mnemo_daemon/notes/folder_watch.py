@@ -213,12 +213,10 @@ class WatchedRoot:
 
     def is_readable_again(self, now: float) -> bool:
         """Return whether a file or folder that the system denied can be read now; True once in DENIED_SECONDS."""
-        if now < self.denied_again_at:
-            return False
         denied = [(path, why) for path, (why, _) in self.skipped.items() if why.endswith(DENIED)][:DENIED_MAX]
-        modes = ((path, os.R_OK | os.X_OK if why.startswith("the folder") else os.R_OK) for path, why in denied)
-        if found := any(os.access(self.path / path, mode) for path, mode in modes):
-            self.denied_again_at = now + DENIED_SECONDS
+        modes = ((path, os.R_OK | os.X_OK * why.startswith("the folder")) for path, why in denied)
+        found = now >= self.denied_again_at and any(os.access(self.path / path, mode) for path, mode in modes)
+        self.denied_again_at = now + DENIED_SECONDS if found else self.denied_again_at
         return found
 
     def is_changed(self, seen: FileStat, known: KnownFile | None) -> bool:

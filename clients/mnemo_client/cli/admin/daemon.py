@@ -5,7 +5,6 @@
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -99,9 +98,8 @@ def status(context: CommandContext) -> int:
     """Show the state of every part. The daemon is not started: if it runs is part of the answer."""
     if context.options.watch:
         return _watch_status(context)
-    client = context.connect(is_scoped=False)
     try:
-        answer = client.status()
+        answer = context.connect(is_scoped=False).status()
     except UnreachableError as error:
         if faults := context.run_offline("config")["faults"]:
             raise UnreachableError(f"{error.message}, and none can start: {faults[0]}", process.SETTINGS_FIX) from None
@@ -141,17 +139,16 @@ def config(context: CommandContext) -> int:
 
     Wrong settings are listed, too, with exit 1: they keep the next daemon from starting.
     """
-    key = context.options.key
-    listed: dict[str, Any] = {"faults": []} if key is not None else context.run_offline("config")
+    listed = context.run_offline("config")
+    faults: list[str] = listed["faults"]
     try:
         process.ensure_running(context.environ, context.message)
         answer = context.connect(is_scoped=False).config()
-    except StartError as error:
-        listed = listed if key is None else context.run_offline("config")
-        if not listed["faults"]:
-            raise error from None
+    except StartError:
+        if not faults:
+            raise
         answer = msgspec.convert(listed, ConfigAnswer)
-    faults: list[str] = listed["faults"]
+    key = context.options.key
     if key is not None:
         named = next((each for each in answer.values if each.key == key), None)
         if named is None:

@@ -23,6 +23,7 @@ from mnemo_client.version import VERSION
 
 NAMESPACE = "doctor"
 _DENIED = os.strerror(errno.EACCES)  # in the reason why a folder or file of notes is not read
+ACCESS_FIX = "chmod u+rX {0}; if another user owns it: sudo chown -R $USER {0}"
 SKIPPED_ON_PURPOSE = ("not a kind of note", "no passage")  # begin the reasons that are no fault
 CHECKED_MEMORIES_MAX = 20_000  # a check of more takes seconds, and `mnemo check` does it
 CHECKED_BYTES_MAX = 100_000_000  # the same of a database that no daemon has open
@@ -230,7 +231,7 @@ def check_notes(examined: Examination) -> list[DoctorCheck]:
     polled = [root.path for root in notes.roots if root.state == "polling"]
     if missing:
         path, reason = missing[0]
-        fix = _access_fix(path) if _DENIED in reason else f"mount it, or: mnemo notes rm {path}"
+        fix = ACCESS_FIX.format(path) if _DENIED in reason else f"mount it, or: mnemo notes rm {path}"
         return warn(f"missing: {', '.join(path for path, _ in missing)}", fix)
     if polled:
         return warn(f"polled, not watched: {', '.join(polled)}", "mnemo notes status shows the reason")
@@ -238,18 +239,10 @@ def check_notes(examined: Examination) -> list[DoctorCheck]:
     if unread := notes.skipped_total - others:
         found = f"{plural(unread, 'file')} could not be read"
         if denied := next((each.path for each in notes.skipped if _DENIED in each.reason), ""):
-            return warn(f"{found}, such as {denied}: {_DENIED}", _access_fix(denied))
+            return warn(f"{found}, such as {denied}: {_DENIED}", ACCESS_FIX.format(denied))
         return warn(found, "mnemo notes status")
     skipped = f", {plural(others, 'file')} without text or of other kinds skipped" if others else ""
     return ok(plural(len(notes.roots), "folder") + skipped)
-
-
-def _access_fix(path: str) -> str:
-    """The step by which this user may read a file or folder that the system denies."""
-    denied = next(each for each in (Path(path), *Path(path).parents) if os.access(each.parent, os.X_OK))
-    if denied.stat().st_uid == os.geteuid():
-        return f"chmod u+rX {denied}"
-    return f"another user owns it: sudo chown -R $USER {denied}"
 
 
 def rescan_notes(examined: Examination) -> str:

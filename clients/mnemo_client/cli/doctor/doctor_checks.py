@@ -50,6 +50,7 @@ class Examination:
         self.jobs: JobsAnswer | None = None
         self.settings: ConfigAnswer | None = None  # also without a daemon
         self.settings_faults: list[str] = []
+        self.start_fix = "mnemo up"
 
     def require_status(self) -> StatusAnswer:
         """Return the status of the daemon, in a check that needs one."""
@@ -60,11 +61,6 @@ class Examination:
         """Return the client of the daemon, in a check that needs one."""
         assert self.client is not None
         return self.client
-
-    @property
-    def start_fix(self) -> str:
-        """The step that starts the daemon."""
-        return "correct the settings, as said above, then: mnemo up" if self.settings_faults else "mnemo up"
 
     @property
     def models(self) -> Path:
