@@ -1,11 +1,13 @@
 """A cross-encoder: how it comes here from a folder, what it says, and how long it is kept; and the reader of answers.
 SPEC 4.3, 7.3, 11 [L21]"""
 
+import asyncio
 import gc
 import itertools
 import json
 import shutil
 import weakref
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,11 +17,15 @@ import pytest
 
 import mnemo_daemon
 from mnemo_core.text.languages import content_words
+from mnemo_daemon import settings
+from mnemo_daemon.app import Daemon
 from mnemo_daemon.errors import DamagedModelError, UnsupportedModel, UnverifiedModel
+from mnemo_daemon.jobs import jobs_of
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, ModelManifest
 from mnemo_daemon.models.cross_encoder import IDLE_SECONDS, READER, AnswerReader, CrossEncoder, CrossEncoderService
 from mnemo_daemon.models.embedders.embedding import EmbeddingService, load_embedder
+from mnemo_daemon.services import Services
 from mnemo_daemon.settings import DEFAULT_RERANKER
 from tests.bench.fit_answer_reader import READINGS, area, worlds
 from tests.support.cross_encoder_files import TOKENS_MAX, score_of, write_cross_encoder
@@ -294,6 +300,50 @@ def test_the_reader_of_answers_needs_the_model_that_it_was_fitted_to(source: Pat
         AnswerReader(manifest)
     service = CrossEncoderService(ModelCatalogue(models), DEFAULT_EMBEDDING, load=AnswerReader)
     assert (service.encoder(), service.failure) == (None, "")
+    status = service.status()
+    assert (status.state, status.hint) == ("absent", f"mnemo models pull {DEFAULT_EMBEDDING}")
+
+
+def test_the_status_of_the_reader_of_answers_says_if_it_is_loaded_and_why_it_cannot_be(minilm_folder: Path) -> None:
+    def status_of(load: Callable[[ModelManifest], CrossEncoder]) -> list[tuple[str, str | None]]:
+        service = CrossEncoderService(ModelCatalogue(minilm_folder), DEFAULT_EMBEDDING, load=load)
+        before, _, after = service.status(), service.encoder(), service.status()
+        assert bool(after.hint and "install mnemod again" in after.hint) is (after.state == "failed")
+        return [(each.state, each.reason) for each in (before, after)]
+
+    def damaged(manifest: ModelManifest) -> CrossEncoder:
+        raise DamagedModelError("the reader of answers cannot be loaded: Bad CRC-32")
+
+    untried = ("ready", "it is loaded by the first question")
+    assert status_of(AnswerReader) == [untried, ("ready", None)]
+    assert status_of(damaged) == [untried, ("failed", "the reader of answers cannot be loaded: Bad CRC-32")]
+
+
+def test_the_job_frees_the_reader_of_answers_ten_minutes_after_the_last_question(
+    minilm_folder: Path, tmp_path: Path, clock: ManualClock
+) -> None:
+    places = {"DATA_DIR": tmp_path / "data", "SOCKET": tmp_path / "s", "MODELS_FOLDER": minilm_folder}
+    environ = {f"MNEMO_{name}": str(path) for name, path in places.items()} | {"HOME": str(tmp_path)}
+
+    async def made() -> Services:
+        return Daemon(settings.load(environ)).services
+
+    services = asyncio.run(made())
+    services.open()
+    try:
+        service = services.answer_reader = CrossEncoderService(
+            services.catalogue, DEFAULT_EMBEDDING, clock, AnswerReader
+        )
+        (job,) = (each for each in jobs_of(services) if each.name == "model_unloading")
+        gone = weakref.ref(service.encoder())
+        for seconds, is_gone in ((599, False), (1, True)):
+            clock.at += seconds
+            job.run()
+            gc.collect()
+            assert (gone() is None) is is_gone
+        assert service.encoder() is not None
+    finally:
+        services.close()
 
 
 def test_what_the_reader_of_answers_changes_is_in_the_model_and_of_its_shape(reader: AnswerReader) -> None:

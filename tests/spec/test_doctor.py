@@ -118,6 +118,23 @@ def test_the_doctor_names_each_fault_and_the_command_that_fixes_it() -> None:
     assert checks["notes"].outcome == "ok"
 
 
+def test_the_doctor_says_why_answers_are_not_read_and_what_to_do() -> None:
+    def found(model_state: str, reader: ModelStatus | None) -> list[DoctorCheck]:
+        models = {"embedding": ModelStatus("all-MiniLM-L6-v2", model_state)}  # type: ignore[arg-type]
+        return list(
+            row("reader of answers").run(examined(status(models=models | ({"reader": reader} if reader else {}))))
+        )
+
+    failed = ModelStatus(
+        "all-MiniLM-L6-v2", "failed", reason="it is damaged", hint="mnemo models pull all-MiniLM-L6-v2"
+    )
+    (check,) = found("ready", failed)
+    assert check.found == "it is damaged: `mnemo ask` judges answers by words and scores"
+    assert (check.outcome, check.fix) == ("warn", "mnemo models pull all-MiniLM-L6-v2")
+    assert found("absent", failed) == found("ready", None) == []  # the check of the model says it; an earlier daemon
+    assert found("ready", ModelStatus("all-MiniLM-L6-v2", "ready"))[0].outcome == "ok"
+
+
 def test_the_doctor_reports_threads_that_failed() -> None:
     quiet = ThreadStatus(failing=False, restarts=0)
     mended = ThreadStatus(failing=False, restarts=2, last_failure="IndexError: 5", failed_at=1)

@@ -147,7 +147,7 @@ class StatusReport:
         """The catalogue: what is installed, and what of it is in use."""
         services = self._services
         statuses = self._model_statuses()
-        in_use = {services.cross_encoder.name, *(status.name for status in statuses.values())}
+        in_use = {services.cross_encoder.name, statuses["embedding"].name, statuses["llm"].name}
         in_use |= {manifest.name for manifest in services.language_model.manifests().values()}
         models = [
             CatalogueModel(
@@ -226,7 +226,8 @@ class StatusReport:
         llm = self._services.language_model.status()
         if self._services.settings.llm.level == "off":
             llm = msgspec.structs.replace(llm, hint="no task asks it: `llm.level` is off")
-        return {"embedding": self._services.embedding.status(), "llm": llm}
+        services = self._services
+        return {"embedding": services.embedding.status(), "llm": llm, "reader": services.answer_reader.status()}
 
 
 def _private_bytes() -> int:

@@ -160,6 +160,17 @@ def check_language_model(examined: Examination) -> list[DoctorCheck]:
     return ok(f"{model.name}, {model.state}")
 
 
+def check_reader(examined: Examination) -> list[DoctorCheck]:
+    """Check the reader of answers: without it `mnemo ask` judges by words and scores."""
+    status = examined.require_status()
+    reader = status.models.get("reader")
+    if reader is None or _lacks_model(status):
+        return []
+    if reader.state == "ready":
+        return ok(f"{reader.name}, {reader.reason or 'ready'}")
+    return warn(f"{reader.reason}: `mnemo ask` judges answers by words and scores", reader.hint or "")
+
+
 def check_views(examined: Examination) -> list[DoctorCheck]:
     """Check that every index is complete."""
     status, checks = examined.require_status(), []
