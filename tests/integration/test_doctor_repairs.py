@@ -67,8 +67,8 @@ def doctor(daemon: RunningDaemon, *words: str) -> dict[str, tuple[str, str]]:
     out = io.StringIO()
     main.run(["doctor", "--json", *words], Terminal(out, io.StringIO(), daemon.environ), daemon.environ, io.StringIO())
     checks = json.loads(out.getvalue())["checks"]
-    return {each["name"]: (each["outcome"], each["fixed"]) for each in checks
-            if each["name"] not in ("file system", "reader of answers") and (each["outcome"] != "ok" or each["fixed"])}  # fmt: skip
+    seen = [each for each in checks if each["name"] not in ("file system", "reader of answers")]
+    return {each["name"]: (each["outcome"], each["fixed"]) for each in seen if each["outcome"] != "ok" or each["fixed"]}
 
 
 def wait_for_vectors(client: Client) -> None:

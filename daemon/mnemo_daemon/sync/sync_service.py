@@ -342,6 +342,11 @@ class SyncService:
         known = dict.fromkeys(chain(chain.from_iterable(sorted(some) for some in done.values()), state.erased))
         return {memory_id: {device: memory_id in some for device, some in done.items()} for memory_id in known}
 
+    def unconfirmed(self, memory_id: str) -> list[str]:
+        """The names of the devices that have not said yet that they erased a memory; none where it is not shared."""
+        devices = self.erasures().get(memory_id, {}) if self.state is not None else {}
+        return [self.names().get(device, device) for device, is_done in devices.items() if not is_done]
+
     def _has_news(self) -> bool:
         """Return whether a file of another device has changed since this was asked last."""
         state = self.state
