@@ -72,6 +72,18 @@ def test_the_doctor_wants_the_data_folder_private(tmp_path: Path, mode: int, out
     assert bool(check.fix) is (outcome != "ok")
 
 
+def test_the_doctor_says_that_the_data_folder_went_while_in_use_and_puts_no_other_in_its_place(tmp_path: Path) -> None:
+    reason = "the data folder was moved or deleted; put it back"
+    models = {"embedding": ModelStatus("m", "ready")}
+    seen = examined(status(state="degraded", reasons=[reason], models=models), tmp_path)
+    (check,) = run_row(row("data folder"), seen, fixes=True)
+    assert (check.outcome, check.fixed, (tmp_path / "data").exists()) == ("fail", "", False)
+    assert check.fix.startswith("put it back; or, to keep what the daemon still has: mnemo export FILE")
+    (check,) = row("store").run(seen)
+    assert (check.found, check.fix) == (reason, "see: data folder")
+    assert run_row(row("integrity"), seen) == []  # `mnemo repair` would be no help
+
+
 def test_the_doctor_warns_of_files_that_could_not_be_read_and_not_of_pictures() -> None:
     root = NotesRootStatus(id="r", path="/n", namespace="default", state="watching", files=1, chunks=2, waiting=0)
 

@@ -80,7 +80,7 @@ class StatusReport:
         reasons = list(
             filter(None, [services.store.degraded, services.store.write_obstacle, *services.store.data_losses])
         )
-        if not (services.store.folder / "db" / "data.mdb").exists():
+        if not services.store.lock_loss and not (services.store.folder / "db" / "data.mdb").exists():
             reasons.append("the database was removed while in use: the next start restores it from the journal")
         if services.views.state == "stale":
             reasons.append(f"words and columns are rebuilt: {services.views.reason}")

@@ -106,7 +106,7 @@ def check_store(examined: Examination) -> list[DoctorCheck]:
     status = examined.require_status()
     # Without a model everything is stored and found by words: the check `model` reports that, and it is no fault.
     if status.state == "degraded" and not _lacks_model(status):
-        log = f"its log: {status.data_dir}/run/mnemod.log"
+        log = f"its log: {status.data_dir}/run/mnemod.log" if examined.data.exists() else "see: data folder"
         return fail("; ".join(status.reasons) or "degraded", log)
     return ok(f"{plural(status.memories, 'memory', 'memories')}, change {status.seq}")
 
@@ -114,6 +114,8 @@ def check_store(examined: Examination) -> list[DoctorCheck]:
 def check_integrity(examined: Examination) -> list[DoctorCheck]:
     """Check every record, and that journal, database and indexes agree; a store that no daemon has open by the program
     that needs none."""
+    if not examined.data.exists():
+        return []
     if (status := examined.status) is None:
         database = examined.data / "db" / "data.mdb"
         if not database.exists() or examined.settings_faults or folder_holder(examined.data) is not None:

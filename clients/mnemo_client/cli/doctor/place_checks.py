@@ -14,6 +14,7 @@ from mnemo_client.cli.format.units import plural, size_text
 from mnemo_client.errors import SocketPathError
 from mnemo_client.paths import SOCKET_PATH_BYTES_MAX, socket_path
 
+LOST_FIX = "put it back; or, to keep what the daemon still has: mnemo export FILE; mnemo down; mnemo up"
 HASHED_BYTES_MAX = 200_000_000  # larger files, of language models, are compared by their size
 LEFTOVER_SECONDS = 3600.0  # a temporary file that is older has no writer any more
 KEPT_STORES = ".before-restore-"  # behind the name of the data folder, as `mnemo restore` and `mnemo reset` keep it
@@ -25,7 +26,9 @@ def check_data(examined: Examination) -> list[DoctorCheck]:
     try:
         found = folder.stat()
     except FileNotFoundError:
-        return warn(f"{folder} does not exist yet", examined.start_fix)
+        if examined.status is None:
+            return warn(f"{folder} does not exist yet", examined.start_fix)
+        return fail(f"{folder} was moved or deleted while the daemon runs", LOST_FIX)
     except OSError as failed:
         return fail(f"{folder}: {failed.strerror}", f"check the permissions of {folder}")
     if found.st_uid != os.getuid():
@@ -39,7 +42,7 @@ def check_data(examined: Examination) -> list[DoctorCheck]:
 
 def repair_data(examined: Examination) -> str:
     """Create the data folder, and take the access of other users away."""
-    if not examined.data.exists():
+    if not examined.data.exists() and examined.status is None:  # else its memories are elsewhere
         process.make_private_folder(examined.data)
         return f"created {examined.data}"
     return _made_private(examined.data, 0o700)
