@@ -78,7 +78,7 @@ def test_the_doctor_says_that_the_data_folder_went_while_in_use_and_puts_no_othe
     seen = examined(status(state="degraded", reasons=[reason], models=models), tmp_path)
     (check,) = run_row(row("data folder"), seen, fixes=True)
     assert (check.outcome, check.fixed, (tmp_path / "data").exists()) == ("fail", "", False)
-    assert check.fix.startswith("put it back; or, to keep what the daemon still has: mnemo export FILE")
+    assert check.fix == "put it back, or: mnemo export FILE; mnemo down"
     (check,) = row("store").run(seen)
     assert (check.found, check.fix) == (reason, "see: data folder")
     assert run_row(row("integrity"), seen) == []  # `mnemo repair` would be no help
@@ -106,7 +106,7 @@ def test_a_folder_or_note_that_may_not_be_read_has_the_change_of_its_mode_or_own
         return check.fix
 
     root = NotesRootStatus(id="r", path="/n/a", namespace="default", state="watching", files=0, chunks=0, waiting=0)
-    denied = "chmod u+rX /n/a; if another user owns it: sudo chown -R $USER /n/a"
+    denied = "chmod u+rX /n/a; if it is not yours: sudo chown -R $USER /n/a"
     assert fix(root, SkippedFile("/n/b", "huge"), SkippedFile("/n/a", "cannot be opened: Permission denied")) == denied
     missing = msgspec.structs.replace(
         root, state="missing", reason="the folder cannot be opened: Permission denied; its"
@@ -131,20 +131,14 @@ def test_the_doctor_names_each_fault_and_the_command_that_fixes_it() -> None:
 
 
 def test_the_doctor_says_why_answers_are_not_read_and_what_to_do() -> None:
-    def found(model_state: str, reader: ModelStatus | None) -> list[DoctorCheck]:
-        models = {"embedding": ModelStatus("all-MiniLM-L6-v2", model_state)}  # type: ignore[arg-type]
-        return list(
-            row("reader of answers").run(examined(status(models=models | ({"reader": reader} if reader else {}))))
-        )
+    def found(reader: ModelStatus) -> list[DoctorCheck]:
+        models = {"embedding": ModelStatus("all-MiniLM-L6-v2", "ready"), "reader": reader}
+        return list(row("model").run(examined(status(models=models))))
 
-    failed = ModelStatus(
-        "all-MiniLM-L6-v2", "failed", reason="it is damaged", hint="mnemo models pull all-MiniLM-L6-v2"
-    )
-    (check,) = found("ready", failed)
-    assert check.found == "it is damaged: `mnemo ask` judges answers by words and scores"
-    assert (check.outcome, check.fix) == ("warn", "mnemo models pull all-MiniLM-L6-v2")
-    assert found("absent", failed) == found("ready", None) == []  # the check of the model says it; an earlier daemon
-    assert found("ready", ModelStatus("all-MiniLM-L6-v2", "ready"))[0].outcome == "ok"
+    (_, check) = found(ModelStatus("all-MiniLM-L6-v2", "failed", reason="Bad CRC-32", hint="install mnemod again"))
+    assert (check.outcome, check.found) == ("warn", "the reader of answers: Bad CRC-32")
+    assert check.fix == "install mnemod again"
+    assert len(found(ModelStatus("all-MiniLM-L6-v2", "ready"))) == 1
 
 
 def test_the_doctor_reports_threads_that_failed() -> None:

@@ -91,8 +91,7 @@ class CommandContext:
         return folder
 
     def connect(self, *, is_scoped: bool = True) -> "Client":
-        """Return a client, whether the daemon runs or not. `is_scoped` False: for requests without a namespace, which
-        need no settings that can be read."""
+        """Return a client, whether the daemon runs or not. One without a namespace needs no settings to be read."""
         if self._client is None:
             from mnemo_client.client import Client
 

@@ -329,7 +329,9 @@ class ErasureApi(Resource):
                 ids.append(services.memories.resolve(text, caller, f"ids[{at}]"))
             except Refusal as refused:
                 if refused.code == "not_found" and (erased := services.erasure.find_erased(text)):
-                    waiting = services.sync.unconfirmed(erased)
+                    waiting = [
+                        name for each in services.sync.erasure_states() if each.id == erased for name in each.waiting
+                    ]
                     more = f"; it waits for {', '.join(waiting)}: mnemo forget --status" if waiting else ""
                     refused.message = f"memory {erased} is erased already{more}"
                 raise

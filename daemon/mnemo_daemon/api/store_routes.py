@@ -32,7 +32,6 @@ from mnemo_client.protocol.maintenance import (
     ResetAnswer,
     ResetRequest,
     SyncAnswer,
-    SyncErasure,
     SyncRequest,
     ViolationView,
 )
@@ -408,16 +407,8 @@ class SyncApi(Resource):
         state = sync.state
         if state is None:
             return SyncAnswer(shared=False, problem=sync.problem or None)
-        names = sync.names()
         return SyncAnswer(
             shared=True, folder=state.folder, device=state.device, problem=sync.problem or None,
             exchanged_at=sync.exchanged_at or None, unsent=sync.unsent(), runs_cycles=sync.runs_cycles(),
-            devices=sync.devices(),
-            erasures=[
-                SyncErasure(
-                    id=memory_id, done=[names.get(device, device) for device, is_done in devices.items() if is_done],
-                    waiting=[names.get(device, device) for device, is_done in devices.items() if not is_done],
-                )
-                for memory_id, devices in sync.erasures().items()
-            ],
+            devices=sync.devices(), erasures=sync.erasure_states(),
         )  # fmt: skip

@@ -97,12 +97,9 @@ class Erasure:
     def find_erased(self, text: str) -> str:
         """The id of the erased memory that the text is the beginning or end of; "" for none in the history."""
         digits = text.strip().lower().replace("-", "")
-        for _, entry in records_of(self._store, CHANGES):
-            for memory_id in entry.ids if entry.what == PURGE else ():
-                whole = memory_id.replace("-", "")
-                if digits in (whole[: len(digits)], whole[-len(digits) :]):
-                    return memory_id
-        return ""
+        erased = (each for _, entry in records_of(self._store, CHANGES) if entry.what == PURGE for each in entry.ids)
+        ends = (str.startswith, str.endswith)
+        return next((each for each in erased if any(end(each.replace("-", ""), digits) for end in ends)), "")
 
     def _quotations(self, ids: Collection[str]) -> list[Quotation]:
         """The remaining memories that contain the whole of a text of these."""

@@ -15,7 +15,6 @@ from importlib import resources
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_client.protocol.status import ModelStatus
 from mnemo_daemon.errors import DamagedModelError, ModelError, UnsupportedModel
 from mnemo_daemon.models.catalogue import PROBE_TEXT, ROLES, ModelCatalogue, ModelManifest, find_known, verify
 from mnemo_daemon.models.embedders import encoder_graph, fastembed_models
@@ -65,7 +64,7 @@ class AnswerReader(CrossEncoder):
             raise UnsupportedModel(f"the reader of answers is not fitted to the weights of {manifest.name}")
         verify(exact)
         self.manifest = manifest
-        with encoder_graph.foreign_errors(DamagedModelError, "the reader of answers cannot be loaded"):
+        with encoder_graph.foreign_errors(DamagedModelError, f"{manifest.name} cannot be loaded"):
             weights = np.load(io.BytesIO((resources.files("mnemo_daemon") / "projections" / READER).read_bytes()))
             changes = {name: weights[name].astype(np.float32) for name in weights.files}
             self._head, self._bias = changes.pop("head"), float(changes.pop("bias"))
@@ -110,18 +109,6 @@ class CrossEncoderService:
         self._encoder: CrossEncoder | None = None
         self._refused: ModelManifest | None = None  # is not tried again before another is installed
         self._used_at = 0.0
-
-    def status(self) -> ModelStatus:
-        """The state of the model; whether it can be loaded is known from its first use on."""
-        hint = f"mnemo models pull {self.name}"
-        try:
-            self._catalogue.require_installed(self.name)
-        except ModelError as error:
-            return ModelStatus(self.name, "absent", None, str(error), hint)
-        if self.failure:
-            again = f"{hint}, or install mnemod again; then: mnemo down; mnemo up"
-            return ModelStatus(self.name, "failed", None, self.failure, again)
-        return ModelStatus(self.name, "ready", None, None if self._encoder else "it is loaded by the first question")
 
     def encoder(self) -> CrossEncoder | None:
         """The model, loaded by now; None where it is not installed, or out of order."""

@@ -49,7 +49,6 @@ DIRTY_MAX = 20_000  # paths waiting in one root; above, the whole root is scanne
 SKIPPED_KEPT_MAX = 10_000  # of one root
 DENIED = os.strerror(errno.EACCES)  # the end of the reason why a file or folder is skipped that may not be read
 DENIED_MAX = 100  # of these that are tried again at each look at the folder
-DENIED_SECONDS = 30.0  # between two scans for those that can be read by now, should one of them be skipped again
 
 RootState = Literal["watching", "polling", "scanning", "missing", "paused"]
 
@@ -155,7 +154,6 @@ class WatchedRoot:
         self.others: dict[str, str] = {}  # path → reason, of what is no note, as of the last scan
         self.uncounted: Counter[str] = Counter()  # reason → number of further files
         self.watch_again_at = 0.0
-        self.denied_again_at = 0.0
         self.last_scan_at: int | None = None
         self.is_removed = False
         self.is_cut_short = False  # removed, and its memories are still to be moved to the trash
@@ -211,13 +209,11 @@ class WatchedRoot:
         elif len(self.skipped) < SKIPPED_KEPT_MAX:
             self.skipped[path] = (why, seen)
 
-    def is_readable_again(self, now: float) -> bool:
-        """Return whether a file or folder that the system denied can be read now; True once in DENIED_SECONDS."""
+    def is_readable_again(self) -> bool:
+        """Return whether a file or folder that the system denied can be read now."""
         denied = [(path, why) for path, (why, _) in self.skipped.items() if why.endswith(DENIED)][:DENIED_MAX]
-        modes = ((path, os.R_OK | os.X_OK * why.startswith("the folder")) for path, why in denied)
-        found = now >= self.denied_again_at and any(os.access(self.path / path, mode) for path, mode in modes)
-        self.denied_again_at = now + DENIED_SECONDS if found else self.denied_again_at
-        return found
+        modes = ((self.path / path, os.R_OK | os.X_OK * why.startswith("the folder")) for path, why in denied)
+        return any(os.access(path, mode) for path, mode in modes)
 
     def is_changed(self, seen: FileStat, known: KnownFile | None) -> bool:
         """True if a file is not as it was when it was last read or skipped."""

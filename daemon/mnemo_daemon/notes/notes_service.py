@@ -408,9 +408,10 @@ class NotesService:
         if folder is None:
             return
         folder.close()
+        poll_at = (root.last_scan_at or 0) + 1000 * self._settings.poll_seconds
         if root.state == "missing" or root.identity not in (None, folder.identity):
             root.scan_due = 0.0
-        elif (root.watch is not None and not root.watch.is_alive()) or root.is_readable_again(self._clock()):
+        elif (root.watch and not root.watch.is_alive()) or (self._store.now() >= poll_at and root.is_readable_again()):
             root.stop_watch()  # what it could not read it does not watch either
             root.scan_due = 0.0
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from mnemo_client.protocol.maintenance import SyncDevice
+from mnemo_client.protocol.maintenance import SyncDevice, SyncErasure
 from mnemo_client.version import VERSION
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import BY_SYNC, SYNC
@@ -330,6 +330,17 @@ class SyncService:
         """The names of the devices that are known, by their ids."""
         return {each.device: each.about.name for each in self._listed if each.about is not None}
 
+    def erasure_states(self) -> list[SyncErasure]:
+        """The same as `erasures`, with the names of the devices; empty where nothing is shared."""
+        names, known = self.names(), self.erasures() if self.state is not None else {}
+        return [
+            SyncErasure(
+                id=memory_id, done=[names.get(device, device) for device, is_done in devices.items() if is_done],
+                waiting=[names.get(device, device) for device, is_done in devices.items() if not is_done],
+            )
+            for memory_id, devices in known.items()
+        ]  # fmt: skip
+
     def erasures(self) -> dict[str, dict[str, bool]]:
         """For each memory that was erased while the store is shared, the latest last: whether each device that is not
         removed has carried that out."""
@@ -341,11 +352,6 @@ class SyncService:
         done[state.device] = set(state.erased) - set(state.to_clean)
         known = dict.fromkeys(chain(chain.from_iterable(sorted(some) for some in done.values()), state.erased))
         return {memory_id: {device: memory_id in some for device, some in done.items()} for memory_id in known}
-
-    def unconfirmed(self, memory_id: str) -> list[str]:
-        """The names of the devices that have not said yet that they erased a memory; none where it is not shared."""
-        devices = self.erasures().get(memory_id, {}) if self.state is not None else {}
-        return [self.names().get(device, device) for device, is_done in devices.items() if not is_done]
 
     def _has_news(self) -> bool:
         """Return whether a file of another device has changed since this was asked last."""

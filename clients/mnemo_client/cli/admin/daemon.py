@@ -102,7 +102,7 @@ def status(context: CommandContext) -> int:
         answer = context.connect(is_scoped=False).status()
     except UnreachableError as error:
         if faults := context.run_offline("config")["faults"]:
-            raise UnreachableError(f"{error.message}, and none can start: {faults[0]}", process.SETTINGS_FIX) from None
+            error.hint = f"none can start: {faults[0]}; {process.SETTINGS_FIX}"
         raise
     if not context.print_json_if_asked():
         context.print(*status_lines(answer, context.style, context.home))

@@ -1,8 +1,6 @@
 """Checks of a running daemon: version, store, models, indexes, jobs, notes, copies."""
 
 import contextlib
-import errno
-import os
 import secrets
 import time
 from pathlib import Path
@@ -22,8 +20,7 @@ from mnemo_client.protocol.status import StatusAnswer
 from mnemo_client.version import VERSION
 
 NAMESPACE = "doctor"
-_DENIED = os.strerror(errno.EACCES)  # in the reason why a folder or file of notes is not read
-ACCESS_FIX = "chmod u+rX {0}; if another user owns it: sudo chown -R $USER {0}"
+_DENIED = "Permission denied"  # the system's words, in the reason why a folder or file of notes is not read
 SKIPPED_ON_PURPOSE = ("not a kind of note", "no passage")  # begin the reasons that are no fault
 CHECKED_MEMORIES_MAX = 20_000  # a check of more takes seconds, and `mnemo check` does it
 CHECKED_BYTES_MAX = 100_000_000  # the same of a database that no daemon has open
@@ -70,6 +67,7 @@ def check_holder(examined: Examination) -> list[DoctorCheck]:
 def folder_holder(folder: Path) -> str | None:
     """Return the process that has locked a data folder; None if it is free. The lock is not kept."""
     import fcntl
+    import os
 
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -114,9 +112,7 @@ def check_store(examined: Examination) -> list[DoctorCheck]:
 def check_integrity(examined: Examination) -> list[DoctorCheck]:
     """Check every record, and that journal, database and indexes agree; a store that no daemon has open by the program
     that needs none."""
-    if not examined.data.exists():
-        return []
-    if (status := examined.status) is None:
+    if (status := examined.status) is None or not examined.data.exists():
         database = examined.data / "db" / "data.mdb"
         if not database.exists() or examined.settings_faults or folder_holder(examined.data) is not None:
             return []
@@ -142,13 +138,16 @@ def repair_store(examined: Examination) -> str:
 
 
 def check_model(examined: Examination) -> list[DoctorCheck]:
-    """Check that an embedding model is installed and can be loaded."""
+    """Check that an embedding model is installed and can be loaded, and the reader of answers next to it."""
     model = examined.require_status().models.get("embedding")
     if model is None or model.state == "absent":
         return warn("none is installed: answers are by words only", f"mnemo models pull {DEFAULT_MODEL}")
     if model.state == "failed":
         return fail(model.reason or "it cannot be loaded", model.hint or f"mnemo models pull {model.name}")
-    return ok(f"{model.name}, {model.state}")
+    found, reader = ok(f"{model.name}, {model.state}"), examined.require_status().models.get("reader")
+    if reader is not None and reader.state != "ready":
+        found += warn(f"the reader of answers: {reader.reason}", reader.hint or "")
+    return found
 
 
 def check_language_model(examined: Examination) -> list[DoctorCheck]:
@@ -160,17 +159,6 @@ def check_language_model(examined: Examination) -> list[DoctorCheck]:
         fix = model.hint or "mnemo models list"
         return fail(model.reason or "it cannot be loaded", fix)
     return ok(f"{model.name}, {model.state}")
-
-
-def check_reader(examined: Examination) -> list[DoctorCheck]:
-    """Check the reader of answers: without it `mnemo ask` judges by words and scores."""
-    status = examined.require_status()
-    reader = status.models.get("reader")
-    if reader is None or _lacks_model(status):
-        return []
-    if reader.state == "ready":
-        return ok(f"{reader.name}, {reader.reason or 'ready'}")
-    return warn(f"{reader.reason}: `mnemo ask` judges answers by words and scores", reader.hint or "")
 
 
 def check_views(examined: Examination) -> list[DoctorCheck]:
@@ -240,20 +228,18 @@ def check_queue(examined: Examination) -> list[DoctorCheck]:
 def check_notes(examined: Examination) -> list[DoctorCheck]:
     """Check that every watched folder of notes is there, watched and read."""
     notes = examined.require_status().notes
-    missing = [(root.path, root.reason or "") for root in notes.roots if root.state == "missing"]
+    reasons = {each.path: each.reason or "" for each in (*notes.roots, *notes.skipped)}
+    if denied := next((path for path, reason in reasons.items() if _DENIED in reason), ""):
+        return warn(f"{denied}: {_DENIED}", f"chmod u+rX {denied}; if it is not yours: sudo chown -R $USER {denied}")
+    missing = [root.path for root in notes.roots if root.state == "missing"]
     polled = [root.path for root in notes.roots if root.state == "polling"]
     if missing:
-        path, reason = missing[0]
-        fix = ACCESS_FIX.format(path) if _DENIED in reason else f"mount it, or: mnemo notes rm {path}"
-        return warn(f"missing: {', '.join(path for path, _ in missing)}", fix)
+        return warn(f"missing: {', '.join(missing)}", f"mount it, or: mnemo notes rm {missing[0]}")
     if polled:
         return warn(f"polled, not watched: {', '.join(polled)}", "mnemo notes status shows the reason")
     others = sum(count for why, count in notes.skipped_by_reason.items() if why.startswith(SKIPPED_ON_PURPOSE))
     if unread := notes.skipped_total - others:
-        found = f"{plural(unread, 'file')} could not be read"
-        if denied := next((each.path for each in notes.skipped if _DENIED in each.reason), ""):
-            return warn(f"{found}, such as {denied}: {_DENIED}", ACCESS_FIX.format(denied))
-        return warn(found, "mnemo notes status")
+        return warn(f"{plural(unread, 'file')} could not be read", "mnemo notes status")
     skipped = f", {plural(others, 'file')} without text or of other kinds skipped" if others else ""
     return ok(plural(len(notes.roots), "folder") + skipped)
 

@@ -53,7 +53,6 @@ CHECKS = (
     CheckRow("integrity", daemon_checks.check_integrity, repair=daemon_checks.repair_store),
     CheckRow("model", daemon_checks.check_model, needs_daemon=True),
     CheckRow("language model", daemon_checks.check_language_model, needs_daemon=True),
-    CheckRow("reader of answers", daemon_checks.check_reader, needs_daemon=True),
     CheckRow("views", daemon_checks.check_views, needs_daemon=True, repair=daemon_checks.repair_views),
     CheckRow("threads", daemon_checks.check_threads, needs_daemon=True),
     CheckRow("jobs", daemon_checks.check_jobs, needs_daemon=True),

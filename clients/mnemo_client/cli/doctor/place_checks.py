@@ -14,7 +14,6 @@ from mnemo_client.cli.format.units import plural, size_text
 from mnemo_client.errors import SocketPathError
 from mnemo_client.paths import SOCKET_PATH_BYTES_MAX, socket_path
 
-LOST_FIX = "put it back; or, to keep what the daemon still has: mnemo export FILE; mnemo down; mnemo up"
 HASHED_BYTES_MAX = 200_000_000  # larger files, of language models, are compared by their size
 LEFTOVER_SECONDS = 3600.0  # a temporary file that is older has no writer any more
 KEPT_STORES = ".before-restore-"  # behind the name of the data folder, as `mnemo restore` and `mnemo reset` keep it
@@ -28,7 +27,7 @@ def check_data(examined: Examination) -> list[DoctorCheck]:
     except FileNotFoundError:
         if examined.status is None:
             return warn(f"{folder} does not exist yet", examined.start_fix)
-        return fail(f"{folder} was moved or deleted while the daemon runs", LOST_FIX)
+        return fail(f"{folder} was moved or deleted while in use", "put it back, or: mnemo export FILE; mnemo down")
     except OSError as failed:
         return fail(f"{folder}: {failed.strerror}", f"check the permissions of {folder}")
     if found.st_uid != os.getuid():
