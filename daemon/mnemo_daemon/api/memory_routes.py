@@ -322,7 +322,6 @@ class ErasureApi(Resource):
             return Reply(await self._own.run(erase))
 
     def _resolved(self, texts: Sequence[str], caller: Caller) -> list[str]:
-        """The whole ids. Raises the Refusal of `resolve`, which says so of a memory that is erased already."""
         services, ids = self._services, list[str]()
         for at, text in enumerate(texts):
             try:

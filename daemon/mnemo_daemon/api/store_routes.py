@@ -57,7 +57,7 @@ from mnemo_store.disk import is_disk_full
 from mnemo_store.errors import DiskFull, WriteFailure
 from mnemo_store.journal import dump
 from mnemo_store.maintenance.repair import REPAIR_STEPS
-from mnemo_store.records import STATES, Memory
+from mnemo_store.records import STATES, Memory, Session, TopicNode
 
 SHOWN_MAX = 100  # violations of one rule
 
@@ -180,8 +180,8 @@ class TransferApi(Resource):
         query: ExportQuery = request.query
         namespace = None if request.namespace == access.EVERY_NAMESPACE else request.namespace
 
-        def keep(memory: Memory) -> bool:
-            return namespace in (None, memory.namespace)
+        def keep(record: Memory | Session | TopicNode) -> bool:
+            return namespace in (None, record.namespace)
 
         space = self._space() if query.vectors else None
         if query.vectors and space is None:

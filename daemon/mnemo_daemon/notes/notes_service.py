@@ -402,8 +402,7 @@ class NotesService:
     # Scans
 
     def _check_presence(self, root: WatchedRoot) -> None:
-        """Notice that a folder has vanished, returned or been replaced, that its watch has ended, or that a part of it
-        that could not be read now can."""
+        """Notice that a folder has vanished, returned, been replaced or can be read again, or that its watch has ended."""
         folder = self._open(root)
         if folder is None:
             return

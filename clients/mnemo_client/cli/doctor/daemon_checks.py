@@ -88,8 +88,7 @@ def check_version(examined: Examination) -> list[DoctorCheck]:
     status = examined.require_status()
     if status.version == VERSION:
         return ok(VERSION)
-    found = f"the daemon is {status.version}, this command {VERSION}"
-    return warn(found, "mnemo down; mnemo up")
+    return warn(f"the daemon is {status.version}, this command {VERSION}", "mnemo down; mnemo up")
 
 
 def restart_daemon(examined: Examination) -> str:
@@ -124,8 +123,7 @@ def check_integrity(examined: Examination) -> list[DoctorCheck]:
     else:
         answer = examined.require_client().check()
     if not answer.ok:
-        faults = plural(sum(answer.totals.values()), "fault")
-        return fail(f"{faults}: {', '.join(answer.totals)}", "mnemo repair")
+        return fail(f"{plural(sum(answer.totals.values()), 'fault')}: {', '.join(answer.totals)}", "mnemo repair")
     return ok(f"journal, database and indexes agree ({answer.seconds:.1f} s)")
 
 
@@ -156,8 +154,7 @@ def check_language_model(examined: Examination) -> list[DoctorCheck]:
     if model is None or model.state == "absent":
         return ok("none: answers quote the memories")
     if model.state == "failed":
-        fix = model.hint or "mnemo models list"
-        return fail(model.reason or "it cannot be loaded", fix)
+        return fail(model.reason or "it cannot be loaded", model.hint or "mnemo models list")
     return ok(f"{model.name}, {model.state}")
 
 
@@ -266,8 +263,7 @@ def check_exposure(examined: Examination) -> list[DoctorCheck]:
     client = examined.require_client()
     answer = client.exposure()
     if not answer.total:
-        read = plural(answer.read, "memory", "memories")
-        return ok(f"no secret was found in the {read} that agents see")
+        return ok(f"no secret was found in the {plural(answer.read, 'memory', 'memories')} that agents see")
     places = []
     for exposed in answer.memories[:EXPOSED_SHOWN_MAX]:
         note = client.get(exposed.id).note
