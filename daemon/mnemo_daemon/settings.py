@@ -496,8 +496,8 @@ def _from_file(path: Path, *, must_exist: bool) -> Iterator[tuple[SettingKey, An
     except tomllib.TOMLDecodeError as malformed:
         place = re.search(r"at line (\d+)", str(malformed))  # none at the end of the document
         number = int(place[1]) if place else len(text.rstrip().split("\n"))
-        line = text.split("\n")[number - 1].strip()
-        yield ConfigError(f"{path}:{number}: this is not TOML: {malformed}: `{line}`; {TOML_LINES}")
+        shown = text.split("\n")[number - 1].strip()
+        yield ConfigError(f"{path}:{number}: this is not TOML: {malformed}: `{shown}`; {TOML_LINES}")
         return
     lines = lines_of_keys(text)
     for section, table in parsed.items():

@@ -402,7 +402,7 @@ class NotesService:
     # Scans
 
     def _check_presence(self, root: WatchedRoot) -> None:
-        """Notice that a folder has vanished, returned, been replaced or can be read again, or that its watch has ended."""
+        """Notice that a folder vanished, returned, was replaced or can be read again, or that its watch has ended."""
         folder = self._open(root)
         if folder is None:
             return

@@ -225,8 +225,8 @@ def check_queue(examined: Examination) -> list[DoctorCheck]:
 def check_notes(examined: Examination) -> list[DoctorCheck]:
     """Check that every watched folder of notes is there, watched and read."""
     notes = examined.require_status().notes
-    reasons = {each.path: each.reason or "" for each in (*notes.roots, *notes.skipped)}
-    if denied := next((path for path, reason in reasons.items() if _DENIED in reason), ""):
+    why = {root.path: root.reason or "" for root in notes.roots} | {each.path: each.reason for each in notes.skipped}
+    if denied := next((path for path, reason in why.items() if _DENIED in reason), ""):
         return warn(f"{denied}: {_DENIED}", f"chmod u+rX {denied}; if it is not yours: sudo chown -R $USER {denied}")
     missing = [root.path for root in notes.roots if root.state == "missing"]
     polled = [root.path for root in notes.roots if root.state == "polling"]
