@@ -31,6 +31,7 @@ SLOW_SECONDS = 1.5  # after which the user learns the reason of the wait
 STOP_SECONDS_MAX = 45.0  # the daemon takes up to 10 s to finish its requests (SPEC 16), then saves its indexes
 POLL_SECONDS = 0.02
 RACE_SECONDS = 3.0  # within which another daemon, which holds the lock, binds its socket
+SETTINGS_FIX = "correct it there; see every wrong setting: mnemo config"
 LOG_LINES_SHOWN = 5
 LOG_BYTES_MAX = 1024 * 1024  # a log that is longer at a start is replaced
 
@@ -254,7 +255,8 @@ def _start_failed(code: int | None, path: Path, log: Path, began_at: int) -> Sta
         what = f"the daemon ended at once {ended}"
     output = [f"  {line}" for line in last_lines(log, began_at)]
     message = "\n".join([f"{what}; its output:" if output else what, *output])
-    return StartError(message, f"its log: {log}" if output else "see what is wrong: mnemo doctor")
+    hint = SETTINGS_FIX if code == 2 else f"its log: {log}"  # the code of a daemon that refuses its settings
+    return StartError(message, hint if output else "see what is wrong: mnemo doctor")
 
 
 # Servers on loopback

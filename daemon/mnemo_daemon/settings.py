@@ -8,6 +8,7 @@ namespaces, which no variable can name.
 
 import difflib
 import itertools
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -32,6 +33,7 @@ DEFAULT_RERANKER = "cross-encoder/ms-marco-MiniLM-L-6-v2"  # [L21]
 ENVIRONMENT_PREFIX = "MNEMO_"
 LIKENESS_MIN = 0.75  # of a word to the key that was probably meant (difflib's ratio)
 RESTART = {"restart": True}  # in a key's Meta: read once, at the start
+TOML_LINES = "a line is [section], or key = value with texts in quotes; neither stands twice"
 PROFILES_TABLE = "profiles"  # the table whose keys are namespaces
 
 
@@ -492,7 +494,10 @@ def _from_file(path: Path, *, must_exist: bool) -> Iterator[tuple[SettingKey, An
         yield ConfigError(f"cannot read {path}: {failed}")
         return
     except tomllib.TOMLDecodeError as malformed:
-        yield ConfigError(f"{path}: this is not TOML: {malformed}")
+        place = re.search(r"at line (\d+)", str(malformed))  # none at the end of the document
+        number = int(place[1]) if place else len(text.rstrip().split("\n"))
+        shown = text.split("\n")[number - 1].strip()
+        yield ConfigError(f"{path}:{number}: this is not TOML: {malformed}: `{shown}`; {TOML_LINES}")
         return
     lines = lines_of_keys(text)
     for section, table in parsed.items():

@@ -181,6 +181,7 @@ class ExportScope(Protocol):
     @property
     def is_whole(self) -> bool: ...  # true where every memory of the store is in it
     def has_memory(self, memory_id: str) -> bool: ...
+    def keeps(self, record: Any) -> bool: ...  # true where a record with a namespace of its own was asked for
 
 
 def _as_json(record: Any) -> Iterable[str]:
@@ -266,8 +267,9 @@ class Table(Generic[R]):
         if scope.is_whole:
             return record
         memories = [getattr(record, parent.field) for parent in self.parents if parent.table == "memories"]
-        is_in = all(map(scope.has_memory, memories)) if memories else not scope.is_filtered
-        return record if is_in else None
+        if memories or not scope.is_filtered:
+            return record if all(map(scope.has_memory, memories)) else None
+        return record if self.is_shared and not self.parents and scope.keeps(record) else None
 
 
 def _note_with_its_memories(note: NoteFile, scope: ExportScope) -> NoteFile | None:
@@ -312,7 +314,8 @@ CHANGES: Table[LoggedChange] = Table(
 )  # fmt: skip
 META: Table[PutMeta] = Table(
     "meta", "fact", PutMeta, Key(("name", "text")), PutMeta, section="facts", is_undone=True,
-    exported=lambda fact, _: None if fact.name in BOOKKEEPING else fact,
+    # with a blank, it is of one thing (`topic name ID`), which may be of another namespace
+    exported=lambda fact, scope: None if fact.name in BOOKKEEPING or (scope.is_filtered and " " in fact.name) else fact,
     encode=lambda fact: fact.value.encode(), decode=lambda key, value: PutMeta(name=key.decode(), value=value.decode()),
 )  # fmt: skip
 ROOTS: Table[NoteRoot] = Table(

@@ -1,11 +1,14 @@
 """A cross-encoder: how it comes here from a folder, what it says, and how long it is kept; and the reader of answers.
 SPEC 4.3, 7.3, 11 [L21]"""
 
+import asyncio
+import contextlib
 import gc
 import itertools
 import json
 import shutil
 import weakref
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,12 +17,18 @@ import onnx
 import pytest
 
 import mnemo_daemon
+from mnemo_client.protocol.status import ModelStatus
 from mnemo_core.text.languages import content_words
+from mnemo_daemon import settings
+from mnemo_daemon.api.daemon_routes import StatusReport
+from mnemo_daemon.app import Daemon
 from mnemo_daemon.errors import DamagedModelError, UnsupportedModel, UnverifiedModel
+from mnemo_daemon.jobs import jobs_of
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, ModelManifest
 from mnemo_daemon.models.cross_encoder import IDLE_SECONDS, READER, AnswerReader, CrossEncoder, CrossEncoderService
 from mnemo_daemon.models.embedders.embedding import EmbeddingService, load_embedder
+from mnemo_daemon.services import Services
 from mnemo_daemon.settings import DEFAULT_RERANKER
 from tests.bench.fit_answer_reader import READINGS, area, worlds
 from tests.support.cross_encoder_files import TOKENS_MAX, score_of, write_cross_encoder
@@ -294,6 +303,59 @@ def test_the_reader_of_answers_needs_the_model_that_it_was_fitted_to(source: Pat
         AnswerReader(manifest)
     service = CrossEncoderService(ModelCatalogue(models), DEFAULT_EMBEDDING, load=AnswerReader)
     assert (service.encoder(), service.failure) == (None, "")
+
+
+@contextlib.contextmanager
+def services_with(models: Path, folder: Path) -> Iterator[Services]:
+    places = {"DATA_DIR": folder / "data", "SOCKET": folder / "s", "MODELS_FOLDER": models}
+    environ = {f"MNEMO_{name}": str(path) for name, path in places.items()} | {"HOME": str(folder)}
+
+    async def made() -> Services:
+        return Daemon(settings.load(environ)).services
+
+    services = asyncio.run(made())
+    services.open()
+    yield services
+    services.close()
+
+
+def test_the_job_frees_the_reader_of_answers_ten_minutes_after_the_last_question(
+    minilm_folder: Path, tmp_path: Path, clock: ManualClock
+) -> None:
+    with services_with(minilm_folder, tmp_path) as services:
+        service = CrossEncoderService(services.catalogue, DEFAULT_EMBEDDING, clock, AnswerReader)
+        services.answer_reader = service
+        (job,) = (each for each in jobs_of(services) if each.name == "model_unloading")
+        gone = weakref.ref(service.encoder())
+        for seconds, is_gone in ((599, False), (1, True)):
+            clock.at += seconds
+            job.run()
+            gc.collect()
+            assert (gone() is None) is is_gone
+        assert service.encoder() is not None
+
+
+def test_the_status_says_why_answers_are_not_read_and_what_to_do(
+    minilm_folder: Path, models: Path, tmp_path: Path
+) -> None:
+    def status(services: Services) -> ModelStatus:
+        return StatusReport(services, list, list).status().models["reader"]
+
+    def damaged(manifest: ModelManifest) -> CrossEncoder:
+        raise DamagedModelError("Bad CRC-32")
+
+    with services_with(minilm_folder, tmp_path) as services:
+        assert status(services) == ModelStatus(DEFAULT_EMBEDDING, "ready")
+        services.answer_reader = CrossEncoderService(services.catalogue, DEFAULT_EMBEDDING, load=damaged)
+        services.answer_reader.encoder()  # as the first question does
+        failed = status(services)
+    assert (failed.state, failed.reason) == ("failed", "Bad CRC-32")
+    with services_with(models, tmp_path / "other") as services:
+        absent = status(services)
+    assert (absent.state, absent.reason) == ("absent", f"{DEFAULT_EMBEDDING} is not installed")
+    for each in (failed, absent):
+        assert each.hint is not None
+        assert f"mnemo models pull {DEFAULT_EMBEDDING}, or install mnemod again" in each.hint
 
 
 def test_what_the_reader_of_answers_changes_is_in_the_model_and_of_its_shape(reader: AnswerReader) -> None:

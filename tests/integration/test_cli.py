@@ -269,7 +269,12 @@ def test_a_daemon_that_cannot_start_says_why_in_the_commands_own_message(newcome
     newcomer.environ["MNEMO_CONFIG"] = str(config)
     newcomer.give("recall", "x", code=4)
     assert "project_namespaces" in newcomer.messages
-    assert "mnemod.log" in newcomer.messages
+    assert "see every wrong setting: mnemo config" in newcomer.messages
+    newcomer.give("status", code=4)
+    assert "there is no key `project_namespace` in [client]" in newcomer.messages
+    assert "see every wrong setting: mnemo config" in newcomer.messages
+    newcomer.give("check", code=1)
+    assert "see every wrong setting: mnemo config" in newcomer.messages
     del newcomer.environ["MNEMO_CONFIG"]
 
 
@@ -288,6 +293,19 @@ def test_config_lists_every_setting_and_what_is_wrong_where_the_daemon_cannot_st
     config.write_text("[recall\n")
     assert "recall.cut" in newcomer.give("config", code=1)
     assert "this is not TOML" in newcomer.messages
+    del newcomer.environ["MNEMO_CONFIG"]
+
+
+def test_a_daemon_that_runs_can_be_asked_and_stopped_while_its_settings_are_damaged(newcomer: Person) -> None:
+    newcomer.give("up")
+    (newcomer.home / "config.toml").write_text("[recall\n")
+    newcomer.environ["MNEMO_CONFIG"] = str(newcomer.home / "config.toml")
+    assert newcomer.give("up").startswith("the daemon already runs")
+    assert "mnemod" in newcomer.give("status")
+    assert "recall.top_k" in newcomer.give("config", code=1)
+    assert "config.toml:1: this is not TOML" in newcomer.messages
+    assert newcomer.give("config", "recall.top_k", code=1) == "5\n"
+    assert newcomer.give("down") == "the daemon has stopped\n"
     del newcomer.environ["MNEMO_CONFIG"]
 
 

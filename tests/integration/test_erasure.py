@@ -196,6 +196,22 @@ def test_an_erasure_without_a_selection_is_refused(daemon: RunningDaemon) -> Non
             assert client.erase_many(filter=EraseFilter(namespace="here", tags=[tag])).purged == []
 
 
+def test_what_is_erased_already_is_said_to_be(daemon: RunningDaemon) -> None:
+    with daemon.client(entry_point="cli") as client:
+        memory_id = client.remember("The gate code is 4711.").memory.id
+        deleted = client.remember("The gate is green.", namespace="trashed").memory.id
+        client.erase(memory_id)
+        client.delete(deleted)
+        client.empty_trash(namespace="trashed", confirm=True)
+        for text in (memory_id, memory_id[-12:]):
+            with pytest.raises(RefusalError, match=f"memory {memory_id} is erased already$") as refused:
+                client.erase_many([text], everywhere=True, dry_run=True)
+            assert (refused.value.status, refused.value.code) == (404, "not_found")
+        for other in (deleted, "0123456789ab"):  # what was in the trash may still be in a file
+            with pytest.raises(RefusalError, match="there is no memory"):
+                client.erase_many([other])
+
+
 def test_a_tag_selects_memories_to_erase_however_it_is_written(daemon: RunningDaemon) -> None:
     with daemon.client(entry_point="cli") as client:
         memory_id = client.remember("One.", namespace="cafe", tags=["caf\u00e9"]).memory.id

@@ -64,6 +64,25 @@ def test_without_the_lock_file_a_second_daemon_stays_out_and_the_first_stops_wri
         assert client.check().ok
 
 
+def test_a_folder_that_is_moved_while_in_use_stops_the_writes_until_it_is_back(
+    first: RunningDaemon, short_folder: Path
+) -> None:
+    with first.client() as client:
+        client.remember("The oars are in the shed.")
+        moved = first.folder.rename(short_folder / "moved")
+        with pytest.raises(RefusalError, match=f"{first.folder} was moved or deleted; put it back to go on, or export"):
+            client.remember("The oars are on the jetty.")
+        status = client.status()
+        assert status.state == "degraded"
+        assert [each.split(";")[0] for each in status.reasons] == [
+            f"the data folder {first.folder} was moved or deleted"
+        ]
+        assert len(list(client.export())) > 0
+        moved.rename(first.folder)
+        client.remember("The oars are on the boat.")
+        assert texts(client) == ["The oars are in the shed.", "The oars are on the boat."]
+
+
 def test_a_folder_copied_over_the_store_belongs_to_the_next_daemon(first: RunningDaemon, short_folder: Path) -> None:
     with first.client() as client:
         client.remember("The key hangs by the door.")

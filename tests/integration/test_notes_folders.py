@@ -1,6 +1,10 @@
 """Notes folders that vanish, fill up, overlap, cannot be watched and are still being read. SPEC 6, 7.1"""
 
+import ctypes
 import logging
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -85,6 +89,46 @@ def test_deleting_the_last_note_of_a_folder_that_is_there_is_a_deletion(notes_fo
     notes_folder.watch()
     path.unlink()
     notes_folder.wait(lambda: notes_folder.count("trashed") == 1)
+
+
+DENIED = """
+import sys
+from pathlib import Path
+from tests.support.notes_folders import NotesFolder
+
+notes_folder = NotesFolder(Path(sys.argv[1]))
+inner, note = notes_folder.write("inner/a.md", "text").parent, notes_folder.write("b.md", "text")
+inner.chmod(0)
+note.chmod(0)
+notes_folder.watch()
+status = notes_folder.notes.status
+assert {Path(each.path).name: each.reason for each in status().skipped} == {
+    "inner": "the folder cannot be listed: Permission denied", "b.md": "cannot be opened: Permission denied"
+}
+inner.chmod(0o700)
+note.chmod(0o600)
+notes_folder.wait(lambda: notes_folder.count() == 2)
+notes_folder.write("inner/c.md", "another text")  # the folder is watched, too
+notes_folder.wait_for("inner/c.md", ["another text"])
+assert status().skipped == []
+notes_folder.folder.chmod(0)
+notes_folder.wait(lambda: status().roots[0].state == "missing")
+notes_folder.folder.chmod(0o700)
+notes_folder.wait(lambda: status().roots[0].state == "watching")
+notes_folder.close()
+assert notes_folder.errors == []
+"""
+
+
+def give_up_reading_what_is_denied() -> None:
+    """For the program that this process becomes: root reads it otherwise."""
+    for capability in (1, 2) if os.getuid() == 0 else ():  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+        assert ctypes.CDLL(None).prctl(24, capability) == 0  # PR_CAPBSET_DROP
+
+
+def test_what_could_not_be_read_is_read_once_it_can_be(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", DENIED, str(tmp_path)]
+    subprocess.run(program, check=True, preexec_fn=give_up_reading_what_is_denied)
 
 
 # Long files, many turns

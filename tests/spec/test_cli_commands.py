@@ -246,6 +246,8 @@ def test_help_names_every_command_and_every_commands_help_its_arguments(person: 
         assert person.out.startswith(f"usage: mnemo {' '.join(name)} [options]"), name
         for argument in command.arguments:
             assert argument.help.split()[0] in person.out
+    assert person.give("edit", "--help") == 0
+    assert "undo ends the tie, restoring none" in " ".join(person.out.split())
 
 
 def test_every_command_leads_to_a_function_that_exists() -> None:

@@ -30,6 +30,7 @@ from mnemo_client.protocol.status import (
     NetworkStatus,
     NotesRootStatus,
     NotesStatus,
+    SkippedFile,
     StatusAnswer,
     ThreadStatus,
 )
@@ -71,6 +72,18 @@ def test_the_doctor_wants_the_data_folder_private(tmp_path: Path, mode: int, out
     assert bool(check.fix) is (outcome != "ok")
 
 
+def test_the_doctor_says_that_the_data_folder_went_while_in_use_and_puts_no_other_in_its_place(tmp_path: Path) -> None:
+    reason = "the data folder was moved or deleted; put it back"
+    models = {"embedding": ModelStatus("m", "ready")}
+    seen = examined(status(state="degraded", reasons=[reason], models=models), tmp_path)
+    (check,) = run_row(row("data folder"), seen, fixes=True)
+    assert (check.outcome, check.fixed, (tmp_path / "data").exists()) == ("fail", "", False)
+    assert check.fix == "put it back, or: mnemo export FILE; mnemo down"
+    (check,) = row("store").run(seen)
+    assert (check.found, check.fix) == (reason, "see: data folder")
+    assert run_row(row("integrity"), seen) == []  # `mnemo repair` would be no help
+
+
 def test_the_doctor_warns_of_files_that_could_not_be_read_and_not_of_pictures() -> None:
     root = NotesRootStatus(id="r", path="/n", namespace="default", state="watching", files=1, chunks=2, waiting=0)
 
@@ -83,6 +96,23 @@ def test_the_doctor_warns_of_files_that_could_not_be_read_and_not_of_pictures() 
     assert found() == ("ok", "1 folder")
     assert found(jpg=3, bin=1) == ("ok", "1 folder, 4 files without text or of other kinds skipped")
     assert found(jpg=3, locked=1) == ("warn", "1 file could not be read")
+
+
+def test_a_folder_or_note_that_may_not_be_read_has_the_change_of_its_mode_or_owner_for_a_fix() -> None:
+    def fix(root: NotesRootStatus, *skipped: SkippedFile) -> str:
+        notes = NotesStatus(roots=[root], skipped=list(skipped), skipped_total=len(skipped))
+        (check,) = daemon_checks.check_notes(examined(status(notes=notes)))
+        assert (check.outcome, "/n/a" in check.found) == ("warn", True)
+        return check.fix
+
+    root = NotesRootStatus(id="r", path="/n/a", namespace="default", state="watching", files=0, chunks=0, waiting=0)
+    denied = "chmod u+rX /n/a; if it is not yours: sudo chown -R $USER /n/a"
+    assert fix(root, SkippedFile("/n/b", "huge"), SkippedFile("/n/a", "cannot be opened: Permission denied")) == denied
+    missing = msgspec.structs.replace(
+        root, state="missing", reason="the folder cannot be opened: Permission denied; its"
+    )
+    assert fix(missing) == denied
+    assert fix(msgspec.structs.replace(missing, reason="gone")) == "mount it, or: mnemo notes rm /n/a"
 
 
 def test_the_doctor_names_each_fault_and_the_command_that_fixes_it() -> None:
@@ -98,6 +128,17 @@ def test_the_doctor_names_each_fault_and_the_command_that_fixes_it() -> None:
     assert checks["words"].outcome == "fail"
     assert checks["vectors"].outcome == "ok"  # there are none without a model, which has its own check
     assert checks["notes"].outcome == "ok"
+
+
+def test_the_doctor_says_why_answers_are_not_read_and_what_to_do() -> None:
+    def found(reader: ModelStatus) -> list[DoctorCheck]:
+        models = {"embedding": ModelStatus("all-MiniLM-L6-v2", "ready"), "reader": reader}
+        return list(row("model").run(examined(status(models=models))))
+
+    (_, check) = found(ModelStatus("all-MiniLM-L6-v2", "failed", reason="Bad CRC-32", hint="install mnemod again"))
+    assert (check.outcome, check.found) == ("warn", "the reader of answers: Bad CRC-32")
+    assert check.fix == "install mnemod again"
+    assert len(found(ModelStatus("all-MiniLM-L6-v2", "ready"))) == 1
 
 
 def test_the_doctor_reports_threads_that_failed() -> None:
@@ -277,7 +318,10 @@ def test_wrong_settings_are_found_without_a_daemon(
     config.write_text("[recall\n")
     person.give("doctor", "--json")
     found = {check["name"]: check for check in json.loads(person.out)["checks"]}
-    assert found["configuration"]["outcome"] == "fail"
+    assert found["settings"]["found"].startswith(f"{config}:1: this is not TOML")
+    assert found["settings"]["fix"] == "correct it there, then: mnemo up"
+    first = "correct the settings, as said above, then: mnemo up"  # which refuses them otherwise
+    assert (found["socket"]["fix"], found["daemon"]["fix"]) == (first, first)
 
 
 def test_failing_jobs_old_backups_a_full_trash_and_waiting_writes_are_found(tmp_path: Path) -> None:

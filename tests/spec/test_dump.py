@@ -23,16 +23,20 @@ from mnemo_store.records import (
     Change,
     ChangeEntry,
     ChunkRef,
+    Cycle,
     DropMemory,
     Edge,
     ErasedText,
     Memory,
+    NodeEdge,
     NoteFile,
     NoteRoot,
     PutMemory,
     PutMeta,
     PutNote,
+    Session,
     Skip,
+    TopicNode,
     TrashEntry,
     Usage,
 )
@@ -227,8 +231,8 @@ def test_a_snapshot_is_closed_when_its_time_is_over(kept: KeptRows, monkeypatch:
 # Only some of it
 
 
-def not_secret(memory: Memory) -> bool:
-    return "secret" not in memory.tags
+def not_secret(record: Any) -> bool:
+    return "secret" not in getattr(record, "tags", ())
 
 
 def test_records_of_a_left_out_memory_are_left_out_too(kept: KeptRows) -> None:
@@ -245,6 +249,22 @@ def test_records_of_a_left_out_memory_are_left_out_too(kept: KeptRows) -> None:
     assert b'"seq":8,"data":{"at":1700000000008,"by":""}' in b"".join(lines), "the change says nothing"
     assert b'"salt":""' in lines[0]
     assert {"skip", "forgotten"} & set(rows_of(lines)) == set(), "hashes of texts are not for who sees a part alone"
+
+
+def test_a_dump_of_one_namespace_has_its_sessions_and_topic_nodes_and_nothing_of_the_others(kept: KeptRows) -> None:
+    for number, namespace in ((1, "work"), (2, "home")):
+        kept.write(
+            Session(id=sample_id(10 + number), session_id=namespace, started_at=AT, last_at=AT, namespace=namespace),
+            TopicNode(id=sample_id(20 + number), created_at=AT, name=f"topic of {namespace}", namespace=namespace),
+            NodeEdge(source=sample_id(20 + number), target=sample_id(23), relation="co_occurs", at=AT),
+            Cycle(id=sample_id(30 + number), epoch=1, started_at=AT, seq=0, namespace=namespace),
+            PutMeta(name=f"topic name {number}", value=f"my {namespace}"),
+        )  # fmt: skip
+    kept.write(PutMeta(name="epoch", value="7"))
+    lines = kept.stream(keep=lambda record: record.namespace == "work", history=False)
+    assert rows_of(lines) == ["header", "meta", "session", "topic_node"]
+    assert not [line for line in lines if b"home" in line]
+    assert rows_of(kept.stream(history=False)).count("meta") == 3
 
 
 def test_a_version_that_may_not_be_seen_is_left_out_of_a_memory_that_may(kept: KeptRows) -> None:

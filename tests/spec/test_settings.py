@@ -117,9 +117,11 @@ def test_a_wrong_line_stops_the_start_and_says_what_was_expected(environ: dict[s
 
 
 def test_a_file_that_is_no_toml_is_refused_with_the_line(environ: dict[str, str]) -> None:
-    path = write(environ, "[notes]\nsettle_ms = \n")
-    with pytest.raises(ConfigError, match=rf"^{path}: this is not TOML: .*line 2"):
-        load(environ)
+    for text, number, line in (("[notes]\nsettle_ms = \n\n", 2, "settle_ms ="), ("\n[notes]\n\nx = [1\n", 4, "x = .1")):
+        path = write(environ, text)
+        said = rf"^{path}:{number}: this is not TOML: .*: `{line}`; a line is .section., or"
+        with pytest.raises(ConfigError, match=said):
+            load(environ)
 
 
 def test_a_key_like_no_other_is_answered_with_all_there_are(environ: dict[str, str]) -> None:

@@ -1,6 +1,7 @@
 """Turns on their way through the tiers of a store: pushed out, filed, ended, erased, undone. SPEC 8"""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -13,6 +14,8 @@ from mnemo_daemon.history_names import BY_SESSIONS
 from mnemo_daemon.sessions.session_service import pair_at
 from mnemo_daemon.sessions.turn_tiers import TurnTiers
 from mnemo_store.errors import WriteFailure
+from mnemo_store.journal import dump
+from mnemo_store.maintenance import compaction
 from mnemo_store.record_texts import session_key
 from mnemo_store.records import ConversationTurn, DropMemory, DropSession, Memory, Session, TurnPair
 from mnemo_store.store import Store
@@ -253,6 +256,19 @@ def test_a_session_without_a_turn_has_no_record(talk: ConversationServices) -> N
     write(talk.services.store, *(DropMemory(id=each) for each in ids))
     talk.sweep()
     assert talk.session() is None
+
+
+def test_a_sweep_drops_no_session_of_a_store_that_was_replaced_before_its_turns_are_indexed(
+    talk: ConversationServices, tmp_path: Path
+) -> None:
+    talk.say(2)
+    lines = list(dump.write(talk.services.store.snapshot))
+    with conversation_services_in(tmp_path / "other") as other:
+        store = other.services.store
+        store.run_exclusively(lambda supervisor: compaction.install_dump(supervisor, dump.read(lines))).result()
+        assert other.services.views.state == "stale"
+        other.sweep()
+        assert other.session() == talk.session() is not None
 
 
 def test_turns_that_came_without_the_record_of_their_session_get_it(talk: ConversationServices) -> None:

@@ -17,7 +17,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
+import pytest
 
+from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.maintenance import SyncAnswer
 from mnemo_client.protocol.memories import NewMemory, Patch
 from tests.support.running_daemon import RunningDaemon, running
@@ -104,6 +106,12 @@ def share_change_and_forget(pair: Pair, carrier: Carrier, each: int) -> None:
         assert texts[ids[-1]] == SECRET
         with first.client() as client:
             assert client.erase_many([ids[-1]]).purged == [ids[-1]]
+        exchange(first)
+        with (
+            first.client() as client,
+            pytest.raises(RefusalError, match="erased already; it waits for b: mnemo forget"),
+        ):
+            client.erase_many([ids[-1]])
         _settle(pair, carry)
     for daemon in pair:
         assert ids[-1] not in texts_of(daemon)

@@ -90,12 +90,13 @@ class CommandContext:
             raise UsageError(f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}")
         return folder
 
-    def connect(self) -> "Client":
-        """Return a client, whether the daemon runs or not."""
+    def connect(self, *, is_scoped: bool = True) -> "Client":
+        """Return a client, whether the daemon runs or not. One without a namespace needs no settings to be read."""
         if self._client is None:
             from mnemo_client.client import Client
 
-            self._client = Client(socket_path(self.environ), self.namespace.name, entry_point="cli")
+            name = self.namespace.name if is_scoped else None
+            self._client = Client(socket_path(self.environ), name, entry_point="cli")
         return self._client
 
     def client(self) -> "Client":
@@ -141,7 +142,8 @@ class CommandContext:
         except ValueError:
             raise MnemoError(f"{words[0]} ended with code {ended.returncode}") from None
         if error := answer.get("error"):
-            raise MnemoError(str(error["message"]), str(error.get("hint") or ""))
+            hint = process.SETTINGS_FIX if error["code"] == "config" else str(error.get("hint") or "")
+            raise MnemoError(str(error["message"]), hint)
         return answer
 
     def print(self, *lines: str) -> None:

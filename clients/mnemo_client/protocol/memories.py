@@ -228,7 +228,7 @@ class Patch(RequestBody):
     pinned: bool | UnsetType = UNSET
     updates: Annotated[
         list[str] | UnsetType,
-        Meta(description="a memory that this one is newer than, in place of those that were found"),
+        Meta(description="a memory that it is newer than, in place of those found; undo ends the tie, restoring none"),
     ] = UNSET
     layer: Layer | UnsetType = UNSET  # accepted and ignored
     if_version: int | UnsetType = UNSET

@@ -110,7 +110,7 @@ class StatusAnswer(AnswerBody):
     namespaces: dict[str, int]
     trash: dict[str, int]  # count, bytes
     seq: int
-    models: dict[str, ModelStatus]  # embedding, llm
+    models: dict[str, ModelStatus]  # embedding, llm, reader (of answers)
     views: dict[str, ViewStatus]  # columns, words, vectors, and tokens where the model has late interaction
     notes: NotesStatus
     queue: dict[str, int]  # writes; `vectors`: memories without one; `comparisons`: changes whose texts have their

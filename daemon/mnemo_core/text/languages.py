@@ -15,7 +15,7 @@ from collections.abc import Collection
 from typing import Literal
 
 from mnemo_core.text import lexicon
-from mnemo_core.text.dates.date_words import MONTHS
+from mnemo_core.text.dates.date_words import MONTHS, WEEKDAYS
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
 
@@ -121,6 +121,7 @@ _LINE_BREAK = lazy_pattern(r"\n+")
 _ABBREVIATION = lazy_pattern(r"(?:^|[\s(\"'„“])([^\W\d_](?:[^\W\d_]|\.(?=[^\W\d_])){0,8})\.\Z")
 _NUMBER = lazy_pattern(r"(?:\b((?i:der|die|das|des|im)) )?(?<![\w.,:])(\d{1,2}\.)?\d{1,2}\.\Z")
 _ORDINAL_NOUNS = lexicon.words("languages", "ordinal nouns")
+_BEFORE_DAYS = lexicon.words("languages", "words before a day") | WEEKDAYS.keys()
 _FIRST_CHARS = 24  # of a line that begins with a date
 _NOT_BLANK = lazy_pattern(r"\S")
 _NEXT_WORD = lazy_pattern(r"\s+([^\W\d_]{1,20})")
@@ -165,7 +166,8 @@ def _is_inner(text: str, match: re.Match[str], end: int) -> bool:
     line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
     if number[2]:  # a day and a month
         behind = _NOT_BLANK.search(text, match.end(), end)
-        is_first = len(line) < _FIRST_CHARS and len(line.split()) <= 2  # "Mo 14.12. Feier"
+        words = line.lower().split() if len(line) < _FIRST_CHARS else []  # "Mo 14.12. Feier", but "Python 3.12. It"
+        is_first = len(words) == 1 or (len(words) == 2 and words[0].strip(".,:") in _BEFORE_DAYS)
         return goes_on or (behind is not None and (is_first or behind[0].isdecimal()))
     if following is None:
         return False

@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 import msgspec
 
@@ -77,10 +77,9 @@ class StatusReport:
         services = self._services
         if not services.is_open:
             return "warming", ["opening the store"]
-        reasons = list(
-            filter(None, [services.store.degraded, services.store.write_obstacle, *services.store.data_losses])
-        )
-        if not (services.store.folder / "db" / "data.mdb").exists():
+        store = services.store
+        reasons = [each for each in (store.degraded, store.write_obstacle, *store.data_losses) if each]
+        if not store.lock_loss and not (store.folder / "db" / "data.mdb").exists():
             reasons.append("the database was removed while in use: the next start restores it from the journal")
         if services.views.state == "stale":
             reasons.append(f"words and columns are rebuilt: {services.views.reason}")
@@ -147,7 +146,7 @@ class StatusReport:
         """The catalogue: what is installed, and what of it is in use."""
         services = self._services
         statuses = self._model_statuses()
-        in_use = {services.cross_encoder.name, *(status.name for status in statuses.values())}
+        in_use = {services.cross_encoder.name, statuses["embedding"].name, statuses["llm"].name}
         in_use |= {manifest.name for manifest in services.language_model.manifests().values()}
         models = [
             CatalogueModel(
@@ -226,7 +225,12 @@ class StatusReport:
         llm = self._services.language_model.status()
         if self._services.settings.llm.level == "off":
             llm = msgspec.structs.replace(llm, hint="no task asks it: `llm.level` is off")
-        return {"embedding": self._services.embedding.status(), "llm": llm}
+        embedding, reader = self._services.embedding, self._services.answer_reader
+        why = reader.failure or ("" if embedding.manifest(reader.name) else f"{reader.name} is not installed")
+        fix = f"without it `ask` goes by words: mnemo models pull {reader.name}, or install mnemod again; mnemo down"
+        state: Literal["failed", "absent", "ready"] = "failed" if reader.failure else "absent" if why else "ready"
+        read = ModelStatus(reader.name, state, reason=why or None, hint=fix if why else None)
+        return {"embedding": embedding.status(), "llm": llm, "reader": read}
 
 
 def _private_bytes() -> int:

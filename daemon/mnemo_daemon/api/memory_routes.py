@@ -322,8 +322,19 @@ class ErasureApi(Resource):
             return Reply(await self._own.run(erase))
 
     def _resolved(self, texts: Sequence[str], caller: Caller) -> list[str]:
-        resolve = self._services.memories.resolve
-        return [resolve(text, caller, f"ids[{at}]") for at, text in enumerate(texts)]
+        services, ids = self._services, list[str]()
+        for at, text in enumerate(texts):
+            try:
+                ids.append(services.memories.resolve(text, caller, f"ids[{at}]"))
+            except Refusal as refused:
+                if refused.code == "not_found" and (erased := services.erasure.find_erased(text)):
+                    waiting = [
+                        name for each in services.sync.erasure_states() if each.id == erased for name in each.waiting
+                    ]
+                    more = f"; it waits for {', '.join(waiting)}: mnemo forget --status" if waiting else ""
+                    refused.message = f"memory {erased} is erased already{more}"
+                raise
+        return ids
 
     def _matching_ids(self, wanted: MemoryFilter) -> list[str]:
         """The ids of what passes the filter. Raises a Refusal for too many."""

@@ -32,7 +32,6 @@ from mnemo_client.protocol.maintenance import (
     ResetAnswer,
     ResetRequest,
     SyncAnswer,
-    SyncErasure,
     SyncRequest,
     ViolationView,
 )
@@ -58,7 +57,7 @@ from mnemo_store.disk import is_disk_full
 from mnemo_store.errors import DiskFull, WriteFailure
 from mnemo_store.journal import dump
 from mnemo_store.maintenance.repair import REPAIR_STEPS
-from mnemo_store.records import STATES, Memory
+from mnemo_store.records import STATES, Memory, Session, TopicNode
 
 SHOWN_MAX = 100  # violations of one rule
 
@@ -181,8 +180,8 @@ class TransferApi(Resource):
         query: ExportQuery = request.query
         namespace = None if request.namespace == access.EVERY_NAMESPACE else request.namespace
 
-        def keep(memory: Memory) -> bool:
-            return namespace in (None, memory.namespace)
+        def keep(record: Memory | Session | TopicNode) -> bool:
+            return namespace in (None, record.namespace)
 
         space = self._space() if query.vectors else None
         if query.vectors and space is None:
@@ -408,16 +407,8 @@ class SyncApi(Resource):
         state = sync.state
         if state is None:
             return SyncAnswer(shared=False, problem=sync.problem or None)
-        names = sync.names()
         return SyncAnswer(
             shared=True, folder=state.folder, device=state.device, problem=sync.problem or None,
             exchanged_at=sync.exchanged_at or None, unsent=sync.unsent(), runs_cycles=sync.runs_cycles(),
-            devices=sync.devices(),
-            erasures=[
-                SyncErasure(
-                    id=memory_id, done=[names.get(device, device) for device, is_done in devices.items() if is_done],
-                    waiting=[names.get(device, device) for device, is_done in devices.items() if not is_done],
-                )
-                for memory_id, devices in sync.erasures().items()
-            ],
+            devices=sync.devices(), erasures=sync.erasure_states(),
         )  # fmt: skip

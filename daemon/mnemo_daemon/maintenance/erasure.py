@@ -44,7 +44,7 @@ from mnemo_store.record_texts import skip_hash
 from mnemo_store.records import ErasedText, Memory, PutMemory, PutMeta, PutTopicNode, TopicNode
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store, WriteResult
-from mnemo_store.tables import TOPIC_NODES
+from mnemo_store.tables import CHANGES, TOPIC_NODES
 
 MARK_KEY = "forgetting"  # the fact of the store that names what is being forgotten, "" when nothing is
 NAMED_MAX = 20  # memories with the same text that are reported as places, at most
@@ -93,6 +93,13 @@ class Erasure:
         report.candidates = self._quotations([*report.purged, *report.derived])
         report.backups = [str(path) for path in residue_scan.known_copies(self._store.folder)]
         return report
+
+    def find_erased(self, text: str) -> str:
+        """The id of the erased memory that the text is the beginning or end of; "" for none in the history."""
+        digits = text.strip().lower().replace("-", "")
+        erased = (each for _, entry in records_of(self._store, CHANGES) if entry.what == PURGE for each in entry.ids)
+        ends = (str.startswith, str.endswith)
+        return next((each for each in erased if any(end(each.replace("-", ""), digits) for end in ends)), "")
 
     def _quotations(self, ids: Collection[str]) -> list[Quotation]:
         """The remaining memories that contain the whole of a text of these."""

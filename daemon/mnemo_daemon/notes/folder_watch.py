@@ -7,6 +7,7 @@ paths and nothing else, and the service's scans have the last word.
 import errno
 import logging
 import math
+import os
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -46,6 +47,8 @@ _OVERFLOW = "overflow"  # in the only sign watchdog gives of lost events: a line
 SETTLE_SECONDS_MAX = 1.0  # a path that keeps changing is read this often
 DIRTY_MAX = 20_000  # paths waiting in one root; above, the whole root is scanned instead
 SKIPPED_KEPT_MAX = 10_000  # of one root
+DENIED = os.strerror(errno.EACCES)  # the end of the reason why a file or folder is skipped that may not be read
+DENIED_MAX = 100  # of these that are tried again at each look at the folder
 
 RootState = Literal["watching", "polling", "scanning", "missing", "paused"]
 
@@ -205,6 +208,12 @@ class WatchedRoot:
             self.skipped.pop(path, None)
         elif len(self.skipped) < SKIPPED_KEPT_MAX:
             self.skipped[path] = (why, seen)
+
+    def is_readable_again(self) -> bool:
+        """Return whether a file or folder that the system denied can be read now."""
+        denied = [(path, why) for path, (why, _) in self.skipped.items() if why.endswith(DENIED)][:DENIED_MAX]
+        modes = ((self.path / path, os.R_OK | os.X_OK * why.startswith("the folder")) for path, why in denied)
+        return any(os.access(path, mode) for path, mode in modes)
 
     def is_changed(self, seen: FileStat, known: KnownFile | None) -> bool:
         """True if a file is not as it was when it was last read or skipped."""

@@ -402,16 +402,16 @@ class NotesService:
     # Scans
 
     def _check_presence(self, root: WatchedRoot) -> None:
-        """Notice that a folder has vanished, returned or been replaced, or that its watch has ended."""
-        try:
-            status = root.path.stat()
-        except OSError as error:
-            self._set_missing(root, f"the folder is not there: {error.strerror}")
+        """Notice that a folder vanished, returned, was replaced or can be read again, or that its watch has ended."""
+        folder = self._open(root)
+        if folder is None:
             return
-        if root.state == "missing" or (root.identity is not None and (status.st_dev, status.st_ino) != root.identity):
+        folder.close()
+        poll_at = (root.last_scan_at or 0) + 1000 * self._settings.poll_seconds
+        if root.state == "missing" or root.identity not in (None, folder.identity):
             root.scan_due = 0.0
-        elif root.watch is not None and not root.watch.is_alive():
-            root.stop_watch()
+        elif (root.watch and not root.watch.is_alive()) or (self._store.now() >= poll_at and root.is_readable_again()):
+            root.stop_watch()  # what it could not read it does not watch either
             root.scan_due = 0.0
 
     def _set_missing(self, root: WatchedRoot, reason: str) -> None:

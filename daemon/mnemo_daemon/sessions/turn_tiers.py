@@ -246,7 +246,8 @@ class TurnTiers:
             empty = [session for session, is_there in zip(sessions, present, strict=True) if not is_there]
 
             def decide(snapshot: Snapshot, empty: Sequence[Session] = empty) -> WriteResult[None]:
-                gone = [each for each in empty if snapshot.get(SESSIONS, each.id) == each]  # else a turn came
+                is_sure = self._views.state == "ready"  # and no turn came
+                gone = [each for each in empty if is_sure and snapshot.get(SESSIONS, each.id) == each]
                 return WriteResult([DropSession(id=each.id) for each in gone], None, TURN_TIER)
 
             if empty:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from mnemo_client.protocol.maintenance import SyncDevice
+from mnemo_client.protocol.maintenance import SyncDevice, SyncErasure
 from mnemo_client.version import VERSION
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.history_names import BY_SYNC, SYNC
@@ -329,6 +329,17 @@ class SyncService:
     def names(self) -> dict[str, str]:
         """The names of the devices that are known, by their ids."""
         return {each.device: each.about.name for each in self._listed if each.about is not None}
+
+    def erasure_states(self) -> list[SyncErasure]:
+        """The same as `erasures`, with the names of the devices; empty where nothing is shared."""
+        names, known = self.names(), self.erasures() if self.state is not None else {}
+        return [
+            SyncErasure(
+                id=memory_id, done=[names.get(device, device) for device, is_done in devices.items() if is_done],
+                waiting=[names.get(device, device) for device, is_done in devices.items() if not is_done],
+            )
+            for memory_id, devices in known.items()
+        ]  # fmt: skip
 
     def erasures(self) -> dict[str, dict[str, bool]]:
         """For each memory that was erased while the store is shared, the latest last: whether each device that is not

@@ -7,7 +7,7 @@ read. Nothing there is replaced or removed but the daemon's own pages.
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from mnemo_store.disk import Disk
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.journal import dump
 from mnemo_store.record_texts import embedded_text, text_hash
-from mnemo_store.records import Memory
 from mnemo_store.store import Store
 
 CORE_FILE, TOPICS_FILE = "mnemo-core.md", "mnemo-topics.md"
@@ -43,7 +42,7 @@ class VectorSpace(NamedTuple):
 
 
 def export_lines(
-    store: Store, *, keep: Callable[[Memory], bool] | None = None, history: bool = True,
+    store: Store, *, keep: Callable[[Any], bool] | None = None, history: bool = True,
     space: VectorSpace | None = None,
 ) -> Iterator[bytes]:  # fmt: skip
     """The lines of an export, newlines included: of all memories, or of those to keep; with the vectors of a space."""
@@ -51,7 +50,7 @@ def export_lines(
     return dump.write(store.snapshot, keep=keep, history=history, vectors=vectors)
 
 
-def _vectors(store: Store, keep: Callable[[Memory], bool] | None, space: VectorSpace) -> Iterator[tuple[bytes, bytes]]:
+def _vectors(store: Store, keep: Callable[[Any], bool] | None, space: VectorSpace) -> Iterator[tuple[bytes, bytes]]:
     """Key and value of the vectors of what is kept, in the order of the keys."""
     keys: dict[bytes, bytes] = {}  # to the hashes of their texts
     for memory in all_memories(store):

@@ -170,7 +170,7 @@ class Checksummer:
 
 
 def write(
-    source: SnapshotSource, *, keep: Callable[[Memory], bool] | None = None, history: bool = True,
+    source: SnapshotSource, *, keep: Callable[[Any], bool] | None = None, history: bool = True,
     vectors: Iterable[tuple[bytes, bytes]] = (),
 ) -> Iterator[bytes]:  # fmt: skip
     """Yields the lines of a dump with their newlines. Its content is fixed when the first line is asked for.
@@ -179,10 +179,10 @@ def write(
     beginning, one that is new or dropped is left out, and records without versions are given as they are when they are
     read.
 
-    With `keep` the dump has only the memories for which it is true, and of everything else only what belongs to them,
-    without the hashes of erased texts and their salt. Without `history` it has neither earlier versions nor changes.
-    `vectors` are rows of the table of embeddings, in the order of their keys; the caller gives only those that may be
-    seen. Raises StoreCorruption where a memory has no number.
+    With `keep` the dump has only the memories, sessions and topic nodes for which it is true, and of everything else
+    only what belongs to these memories, without the hashes of erased texts and their salt. Without `history` it has
+    neither earlier versions nor changes. `vectors` are rows of the table of embeddings, in the order of their keys; the
+    caller gives only those that may be seen. Raises StoreCorruption where a memory has no number.
     """
     checksummer = Checksummer()
     with source() as snapshot:
@@ -202,7 +202,7 @@ def write(
 class _DumpWriter:
     """Makes the rows of the store in their order, up to a seq. It is the ExportScope for the tables."""
 
-    def __init__(self, source: SnapshotSource, seq: int, keep: Callable[[Memory], bool] | None, history: bool) -> None:
+    def __init__(self, source: SnapshotSource, seq: int, keep: Callable[[Any], bool] | None, history: bool) -> None:
         self.is_filtered = keep is not None
         self.note_roots: frozenset[str] = frozenset()
         self._source = source
@@ -231,7 +231,10 @@ class _DumpWriter:
     def has_memory(self, memory_id: str) -> bool:
         stored = self._snapshot.stored(memory_id)
         current = self._as_it_was(stored) if stored is not None else None
-        return current is not None and (self._keep is None or self._keep(current.memory))
+        return current is not None and self.keeps(current.memory)
+
+    def keeps(self, record: Any) -> bool:
+        return self._keep is None or self._keep(record)
 
     def _each(self, table: Table[R], make: Callable[[R], Iterable[DumpRow]]) -> Iterator[DumpRow]:
         """Yields the rows that `make` returns for each record of a table; none within a snapshot, since the caller may
@@ -261,12 +264,12 @@ class _DumpWriter:
 
     def _memory_rows(self, stored: StoredMemory) -> Iterator[DumpRow]:
         current = self._as_it_was(stored)
-        if current is None or (self._keep is not None and not self._keep(current.memory)):
+        if current is None or not self.keeps(current.memory):
             return
         memory_id = current.memory.id
         for version in self._snapshot.all_versions(memory_id) if self._history else ():
             is_current = version.seq == current.seq and not version.memory.overruled
-            if version.seq <= self._seq and not is_current and (self._keep is None or self._keep(version.memory)):
+            if version.seq <= self._seq and not is_current and self.keeps(version.memory):
                 yield VersionRow(seq=version.seq, data=version.memory)
         number = self._snapshot.number(memory_id)
         if number is None:

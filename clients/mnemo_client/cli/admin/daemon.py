@@ -80,7 +80,7 @@ def init(context: CommandContext) -> None:
 
 def up(context: CommandContext) -> None:
     started = process.ensure_running(context.environ, context.message, is_asked_for=True)
-    client = context.connect()
+    client = context.connect(is_scoped=False)
     client.notes_roots()  # the first answer that needs the store: a daemon that cannot open it has ended by then
     health = client.health()
     if not context.print_json_if_asked():
@@ -89,7 +89,7 @@ def up(context: CommandContext) -> None:
 
 
 def down(context: CommandContext) -> None:
-    stopped = process.stop(context.connect())
+    stopped = process.stop(context.connect(is_scoped=False))
     if not context.print_json_if_asked({"stopped": stopped}):
         context.print("the daemon has stopped" if stopped else "no daemon was running")
 
@@ -98,7 +98,12 @@ def status(context: CommandContext) -> int:
     """Show the state of every part. The daemon is not started: if it runs is part of the answer."""
     if context.options.watch:
         return _watch_status(context)
-    answer = context.connect().status()
+    try:
+        answer = context.connect(is_scoped=False).status()
+    except UnreachableError as error:
+        if faults := context.run_offline("config")["faults"]:
+            error.hint = f"none can start: {faults[0]}; {process.SETTINGS_FIX}"
+        raise
     if not context.print_json_if_asked():
         context.print(*status_lines(answer, context.style, context.home))
         if context.options.sizes:
@@ -111,7 +116,7 @@ def _watch_status(context: CommandContext) -> int:
     while True:
         problem = None
         try:
-            answer = context.connect().status()
+            answer = context.connect(is_scoped=False).status()
             lines = status_lines(answer, context.style, context.home)
         except UnreachableError as error:
             lines, problem = [error.message], {"error": {"code": error.code, "message": error.message}}
@@ -132,16 +137,17 @@ def jobs(context: CommandContext) -> None:
 def config(context: CommandContext) -> int:
     """Show every setting with its origin, or the bare value of the one that is named.
 
-    Where wrong settings keep the daemon from starting, list the others; exit 1.
+    Wrong settings are listed, too, with exit 1: they keep the next daemon from starting.
     """
-    faults: list[str] = []
+    listed = context.run_offline("config")
+    faults: list[str] = listed["faults"]
     try:
-        answer = context.client().config()
-    except StartError as error:
-        listed = context.run_offline("config")
-        answer, faults = msgspec.convert(listed, ConfigAnswer), listed["faults"]
+        process.ensure_running(context.environ, context.message)
+        answer = context.connect(is_scoped=False).config()
+    except StartError:
         if not faults:
-            raise error from None
+            raise
+        answer = msgspec.convert(listed, ConfigAnswer)
     key = context.options.key
     if key is not None:
         named = next((each for each in answer.values if each.key == key), None)

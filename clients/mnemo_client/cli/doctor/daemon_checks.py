@@ -20,6 +20,7 @@ from mnemo_client.protocol.status import StatusAnswer
 from mnemo_client.version import VERSION
 
 NAMESPACE = "doctor"
+_DENIED = "Permission denied"  # the system's words, in the reason why a folder or file of notes is not read
 SKIPPED_ON_PURPOSE = ("not a kind of note", "no passage")  # begin the reasons that are no fault
 CHECKED_MEMORIES_MAX = 20_000  # a check of more takes seconds, and `mnemo check` does it
 CHECKED_BYTES_MAX = 100_000_000  # the same of a database that no daemon has open
@@ -36,13 +37,14 @@ def check_daemon(examined: Examination) -> list[DoctorCheck]:
     if (status := examined.status) is not None:
         return ok(f"runs, pid {status.pid}, {status.state}")
     error = examined.error or MnemoError("no daemon answers", "start it with: mnemo up")
-    return fail(error.message, error.hint or f"its log: {process.log_file(examined.environ)}")
+    hint = examined.start_fix if examined.settings_faults else error.hint
+    return fail(error.message, hint or f"its log: {process.log_file(examined.environ)}")
 
 
 def check_settings(examined: Examination) -> list[DoctorCheck]:
     """Check that every setting is known and valid, also without a daemon."""
     if examined.settings_faults:
-        fix = f"correct it in {examined.config} or the environment"
+        fix = "correct it there, then: " + ("mnemo up" if examined.status is None else "mnemo down; mnemo up")
         return [check for fault in examined.settings_faults for check in fail(fault, fix)]
     values = examined.settings.values if examined.settings is not None else []
     changed = sum(value.origin != "default" for value in values)
@@ -86,8 +88,7 @@ def check_version(examined: Examination) -> list[DoctorCheck]:
     status = examined.require_status()
     if status.version == VERSION:
         return ok(VERSION)
-    found = f"the daemon is {status.version}, this command {VERSION}"
-    return warn(found, "mnemo down; mnemo up")
+    return warn(f"the daemon is {status.version}, this command {VERSION}", "mnemo down; mnemo up")
 
 
 def restart_daemon(examined: Examination) -> str:
@@ -102,7 +103,7 @@ def check_store(examined: Examination) -> list[DoctorCheck]:
     status = examined.require_status()
     # Without a model everything is stored and found by words: the check `model` reports that, and it is no fault.
     if status.state == "degraded" and not _lacks_model(status):
-        log = f"its log: {status.data_dir}/run/mnemod.log"
+        log = f"its log: {status.data_dir}/run/mnemod.log" if examined.data.exists() else "see: data folder"
         return fail("; ".join(status.reasons) or "degraded", log)
     return ok(f"{plural(status.memories, 'memory', 'memories')}, change {status.seq}")
 
@@ -110,9 +111,9 @@ def check_store(examined: Examination) -> list[DoctorCheck]:
 def check_integrity(examined: Examination) -> list[DoctorCheck]:
     """Check every record, and that journal, database and indexes agree; a store that no daemon has open by the program
     that needs none."""
-    if (status := examined.status) is None:
+    if (status := examined.status) is None or not examined.data.exists():
         database = examined.data / "db" / "data.mdb"
-        if not database.exists() or folder_holder(examined.data) is not None:
+        if not database.exists() or examined.settings_faults or folder_holder(examined.data) is not None:
             return []
         if database.stat().st_size > CHECKED_BYTES_MAX:
             return ok(f"not checked: {size_text(database.stat().st_size)}; see: mnemo check")
@@ -122,8 +123,7 @@ def check_integrity(examined: Examination) -> list[DoctorCheck]:
     else:
         answer = examined.require_client().check()
     if not answer.ok:
-        faults = plural(sum(answer.totals.values()), "fault")
-        return fail(f"{faults}: {', '.join(answer.totals)}", "mnemo repair")
+        return fail(f"{plural(sum(answer.totals.values()), 'fault')}: {', '.join(answer.totals)}", "mnemo repair")
     return ok(f"journal, database and indexes agree ({answer.seconds:.1f} s)")
 
 
@@ -136,13 +136,16 @@ def repair_store(examined: Examination) -> str:
 
 
 def check_model(examined: Examination) -> list[DoctorCheck]:
-    """Check that an embedding model is installed and can be loaded."""
+    """Check that an embedding model is installed and can be loaded, and the reader of answers next to it."""
     model = examined.require_status().models.get("embedding")
     if model is None or model.state == "absent":
         return warn("none is installed: answers are by words only", f"mnemo models pull {DEFAULT_MODEL}")
     if model.state == "failed":
         return fail(model.reason or "it cannot be loaded", model.hint or f"mnemo models pull {model.name}")
-    return ok(f"{model.name}, {model.state}")
+    found, reader = ok(f"{model.name}, {model.state}"), examined.require_status().models.get("reader")
+    if reader is not None and reader.state != "ready":
+        found += warn(f"the reader of answers: {reader.reason}", reader.hint or "")
+    return found
 
 
 def check_language_model(examined: Examination) -> list[DoctorCheck]:
@@ -151,8 +154,7 @@ def check_language_model(examined: Examination) -> list[DoctorCheck]:
     if model is None or model.state == "absent":
         return ok("none: answers quote the memories")
     if model.state == "failed":
-        fix = model.hint or "mnemo models list"
-        return fail(model.reason or "it cannot be loaded", fix)
+        return fail(model.reason or "it cannot be loaded", model.hint or "mnemo models list")
     return ok(f"{model.name}, {model.state}")
 
 
@@ -223,6 +225,9 @@ def check_queue(examined: Examination) -> list[DoctorCheck]:
 def check_notes(examined: Examination) -> list[DoctorCheck]:
     """Check that every watched folder of notes is there, watched and read."""
     notes = examined.require_status().notes
+    why = {root.path: root.reason or "" for root in notes.roots} | {each.path: each.reason for each in notes.skipped}
+    if denied := next((path for path, reason in why.items() if _DENIED in reason), ""):
+        return warn(f"{denied}: {_DENIED}", f"chmod u+rX {denied}; if it is not yours: sudo chown -R $USER {denied}")
     missing = [root.path for root in notes.roots if root.state == "missing"]
     polled = [root.path for root in notes.roots if root.state == "polling"]
     if missing:
@@ -258,8 +263,7 @@ def check_exposure(examined: Examination) -> list[DoctorCheck]:
     client = examined.require_client()
     answer = client.exposure()
     if not answer.total:
-        read = plural(answer.read, "memory", "memories")
-        return ok(f"no secret was found in the {read} that agents see")
+        return ok(f"no secret was found in the {plural(answer.read, 'memory', 'memories')} that agents see")
     places = []
     for exposed in answer.memories[:EXPOSED_SHOWN_MAX]:
         note = client.get(exposed.id).note

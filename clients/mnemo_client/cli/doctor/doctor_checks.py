@@ -50,6 +50,7 @@ class Examination:
         self.jobs: JobsAnswer | None = None
         self.settings: ConfigAnswer | None = None  # also without a daemon
         self.settings_faults: list[str] = []
+        self.start_fix = "mnemo up"
 
     def require_status(self) -> StatusAnswer:
         """Return the status of the daemon, in a check that needs one."""

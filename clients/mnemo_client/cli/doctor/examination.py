@@ -102,6 +102,8 @@ def examination(context: CommandContext) -> Iterator[Examination]:
             examined.settings_faults = [error.message]
         else:
             examined.settings, examined.settings_faults = msgspec.convert(listed, ConfigAnswer), listed["faults"]
+        if examined.settings_faults:
+            examined.start_fix = "correct the settings, as said above, then: mnemo up"
         yield examined
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import stat
 import time
-import tomllib
 from pathlib import Path
 
 from mnemo_client import path_safety, process
@@ -26,7 +25,9 @@ def check_data(examined: Examination) -> list[DoctorCheck]:
     try:
         found = folder.stat()
     except FileNotFoundError:
-        return warn(f"{folder} does not exist yet", "mnemo up")
+        if examined.status is None:
+            return warn(f"{folder} does not exist yet", examined.start_fix)
+        return fail(f"{folder} was moved or deleted while in use", "put it back, or: mnemo export FILE; mnemo down")
     except OSError as failed:
         return fail(f"{folder}: {failed.strerror}", f"check the permissions of {folder}")
     if found.st_uid != os.getuid():
@@ -40,7 +41,7 @@ def check_data(examined: Examination) -> list[DoctorCheck]:
 
 def repair_data(examined: Examination) -> str:
     """Create the data folder, and take the access of other users away."""
-    if not examined.data.exists():
+    if not examined.data.exists() and examined.status is None:  # else its memories are elsewhere
         process.make_private_folder(examined.data)
         return f"created {examined.data}"
     return _made_private(examined.data, 0o700)
@@ -58,14 +59,10 @@ def check_parents(examined: Examination) -> list[DoctorCheck]:
 
 
 def check_config_file(examined: Examination) -> list[DoctorCheck]:
-    """Check that the configuration file is TOML, ours, and that nobody else can change it."""
+    """Check that the configuration file is ours, and that nobody else can change it."""
     file = examined.config
     if not file.exists():
         return ok(f"{file} does not exist: all settings have their defaults")
-    try:
-        tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as failed:
-        return fail(f"{file}: {failed}", f"correct that line of {file}")
     if problem := path_safety.writers_problem(file):
         return fail(problem.problem, problem.fix)
     if problem := path_safety.file_problem(file.resolve()):
@@ -200,13 +197,13 @@ def check_socket(examined: Examination) -> list[DoctorCheck]:
     except SocketPathError:
         return []  # the check before it reports that
     except OSError:
-        return warn(f"{path} does not exist", "mnemo up")
+        return warn(f"{path} does not exist", examined.start_fix)
     if not stat.S_ISSOCK(mode):
         return fail(f"{path} is not a socket", f"move {path} elsewhere, then: mnemo up")
     if stat.S_IMODE(mode) & 0o077:
         return fail(f"{path} can be used by other users", f"chmod 600 {path}")
     if not process.is_listening(path):
-        return warn(f"nobody listens on {path}: its daemon has ended", "mnemo up")
+        return warn(f"nobody listens on {path}: its daemon has ended", examined.start_fix)
     return ok(str(path))
 
 

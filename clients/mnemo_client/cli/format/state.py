@@ -35,7 +35,7 @@ from mnemo_client.protocol.status import (
 
 SKIPPED_SHOWN = 20
 
-_MODEL_NAMES = {"embedding": "embedding model", "llm": "language model"}
+_MODEL_NAMES = {"embedding": "embedding model", "llm": "language model", "reader": "reader of answers"}
 _STATE_STYLES = {
     "ready": TextStyle.good, "watching": TextStyle.good, "loading": TextStyle.warn, "building": TextStyle.warn,
     "warming": TextStyle.warn,
