@@ -94,9 +94,11 @@ def test_deleting_the_last_note_of_a_folder_that_is_there_is_a_deletion(notes_fo
 DENIED = """
 import sys
 from pathlib import Path
+from mnemo_daemon.settings import NotesSettings
 from tests.support.notes_folders import NotesFolder
 
 notes_folder = NotesFolder(Path(sys.argv[1]))
+notes_folder.notes.reconfigure(NotesSettings(settle_ms=50, poll_seconds=1))
 inner, note = notes_folder.write("inner/a.md", "text").parent, notes_folder.write("b.md", "text")
 inner.chmod(0)
 note.chmod(0)
