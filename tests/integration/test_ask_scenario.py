@@ -1,5 +1,6 @@
 """A person's month of appointments and changing plans, and what they ask of it without a language model. SPEC 11"""
 
+import datetime as dt
 import itertools
 import uuid
 
@@ -174,6 +175,32 @@ def test_what_perhaps_no_longer_holds_is_marked_in_resume_and_context(client: Cl
     assert lines[1].startswith("[SEMANTIC] (perhaps no longer)")
     assert "Tuesdays" in lines[1]
     assert "(was)" in context
+
+
+def test_an_agenda_has_what_is_due_marks_what_is_cancelled_and_counts_it_all(
+    model_daemon: RunningDaemon,
+) -> None:
+    coming = dt.datetime.now().astimezone().date() + dt.timedelta(days=20)
+    day = f"{coming.day} {coming:%B %Y}"
+    due, lunch = f"The tax return is due by {day}.", f"Lunch with Anna on {day} at 12:30."
+    physio, cancelled = f"Physio on {day} at 8:30.", "Physio fällt aus."
+    with model_daemon.client(f"ns-{uuid.uuid4().hex[:8]}") as client:
+        for text in (due, lunch, physio, cancelled, "The staff meeting is cancelled."):
+            client.remember(text, wait="indexed")
+        whole, two = client.ask(f"what do I have on {day}?"), client.ask(f"what do I have on {day}?", agenda_top_k=1)
+        found = client.recall(f"what do I have on {day}?")
+    texts = [sentence.text for sentence in whole.sentences]
+    assert sorted(text for text in texts if "Perhaps" not in text) == sorted([due, lunch])
+    (marked,) = (text for text in texts if "Perhaps" in text)
+    assert marked.startswith(f"{physio} (Perhaps cancelled since ")
+    assert marked.endswith(f": {cancelled})")
+    assert {memory.content for memory in whole.memories} == {due, lunch, physio, cancelled}
+    assert whole.time is not None
+    assert whole.time.text.endswith(": 4 memories")
+    assert (len(two.sentences), len(two.memories)) == (1, 1)
+    assert two.time is not None
+    assert two.time.text.endswith(": 1 memory, and more")
+    assert {memory.content: memory.inside for memory in found.memories}[due] is False  # recall reads as before
 
 
 @pytest.mark.parametrize("way", ["ask", "chat"])

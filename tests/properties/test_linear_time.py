@@ -32,7 +32,7 @@ from mnemo_core.lifecycle.consolidation import merging
 from mnemo_core.llm import audit, extraction, faithfulness, merge, question_answer, reconcile, summarize, triage
 from mnemo_core.llm.grammar import CHARACTERS_MAX
 from mnemo_core.llm.tasks import TaskInputs
-from mnemo_core.retrieval import abstention, answer_judge, context_block, excerpts
+from mnemo_core.retrieval import abstention, answer_judge, context_block, excerpts, time_placement
 from mnemo_core.retrieval.query_expansion import added_words, expansion_terms
 from mnemo_core.retrieval.ranking import lexical_ranker
 from mnemo_core.retrieval.result_selection import is_copy
@@ -112,6 +112,7 @@ RUNS: dict[str, Callable[[str], object]] = {
     "answer_judge.answer_features": lambda text: answer_judge.answer_features(
         text, [answer_judge.AnswerCandidate(text, text, 0.5)]
     ),
+    "time_placement.cancelled_by": lambda text: time_placement.cancelled_by(text, [(text.split(), False)]),
     "abstention.relevant_places": lambda text: abstention.relevant_places(text, NEAR),
     "abstention.signs_of": lambda text: abstention.signs_of(text, NEAR),
     "question_answer.quoted_text": lambda text: question_answer.quoted_text(text, OTHER),

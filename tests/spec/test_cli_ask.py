@@ -117,7 +117,7 @@ SCENARIOS = (
     Scenario("an answer shows the numbers of the memories that it rests on, and these", (
         {"POST /v1/ask": ASKED},
         Case("ask where is the key -k 2 --tag home --since 3d",
-             sent=[{"question": "where is the key", "top_k": 2, "tags": ["home"], "since": "3d"}],
+             sent=[{"question": "where is the key", "top_k": 2, "agenda_top_k": 2, "tags": ["home"], "since": "3d"}],
              says=("The key is with Ines. [1]\n", "\n1  0.82  c0ffee01",
                    "quoted, not written by a language model · namespace default\n")),
         {"POST /v1/ask": msgspec.structs.replace(ASKED, reason="it is\x1b[31m loading")},

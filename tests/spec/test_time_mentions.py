@@ -517,3 +517,23 @@ def test_the_weekdays_on_which_something_takes_place_are_read(text: str, weekday
 def test_what_a_text_says_begins_when_it_is_said_or_at_the_later_time_that_it_names(text: str, begin: str) -> None:
     said = local("2026-11-27T09:00")
     assert begins_at(text, said, BERLIN) == (local(f"{begin}T00:00") if begin else said)
+
+
+@pytest.mark.parametrize(
+    ("text", "due"),
+    [
+        ("Abgabe bis 18.12.", "2026-12-18T00:00"),
+        ("The tax return is due by 15 December.", "2026-12-15T00:00"),
+        ("Send the draft by Friday at noon.", "2026-12-04T12:00"),
+        ("Die Treppe muss bis Freitag fertig sein.", "2026-12-04T00:00"),
+        ("I was in Rome until Friday.", ""),
+        ("Geöffnet von Montag bis Freitag.", ""),
+        ("Choir is on Thursdays until 18 December.", ""),
+        ("Is the form due by Friday?", ""),
+        ("The exam is on 15 December.", ""),
+    ],
+)
+def test_the_time_up_to_which_something_is_to_be_done_is_read(text: str, due: str) -> None:
+    created = local("2026-12-01T09:00")
+    named = named_times(text, created, created, BERLIN)
+    assert shown(named.due[0] if named.due else None) == due

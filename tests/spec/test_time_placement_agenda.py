@@ -7,7 +7,7 @@ import datetime as dt
 
 import pytest
 
-from mnemo_core.retrieval.time_placement import AgendaTime, DatedText, read_agenda
+from mnemo_core.retrieval.time_placement import AgendaTime, DatedText, cancelled_by, read_agenda, read_cancellation
 
 DAY_MS = 86_400_000
 THURSDAY = 0b1000
@@ -20,6 +20,8 @@ def ms(iso: str) -> int:
 BEGIN = ms("2026-11-19")
 AHEAD = AgendaTime(BEGIN, BEGIN + DAY_MS, THURSDAY)
 PAST = AHEAD._replace(weekdays=0)
+WEEK = AgendaTime(ms("2026-11-16"), ms("2026-11-23"), 0b1111111)
+MONTH = AgendaTime(BEGIN, BEGIN + 30 * DAY_MS, 0b1111111)
 
 
 def said(text: str, at: str = "2026-11-10T10:00", newer: tuple[DatedText, ...] = ()) -> DatedText:
@@ -28,6 +30,11 @@ def said(text: str, at: str = "2026-11-10T10:00", newer: tuple[DatedText, ...] =
 
 def items(*texts: DatedText, time: AgendaTime = AHEAD) -> list[str]:
     return [texts[place].text for place in read_agenda(texts, time, lambda at: 0).items]
+
+
+def is_meant(plan: str, later: str) -> bool:
+    cancellation = read_cancellation(later)
+    return cancellation is not None and cancelled_by(plan, [cancellation]) == [0]
 
 
 def test_what_names_the_day_or_its_weekday_is_an_item_in_the_order_of_time() -> None:
@@ -39,10 +46,36 @@ def test_what_names_the_day_or_its_weekday_is_an_item_in_the_order_of_time() -> 
 
 
 def test_of_more_than_there_is_room_for_what_comes_every_week_is_left_out_first() -> None:
-    month = AgendaTime(BEGIN, BEGIN + 30 * DAY_MS, 0b1111111)
     weekly = [said(f"Course {number} is on Thursdays.") for number in range(9)]
-    late = said("Holiday from 7 to 12 December.")
-    assert items(*weekly, late, time=month) == [*(each.text for each in weekly[:7]), late.text]
+    late = said("Concert on 19 November at 20:00.")
+    assert items(*weekly, late) == [*(each.text for each in weekly[:7]), late.text]
+    found = read_agenda([*weekly, late], AHEAD._replace(items=2), lambda at: 0)
+    assert (found.items, found.is_whole) == ([0, 9], False)
+    assert read_agenda([late], AHEAD._replace(items=1), lambda at: 0).is_whole
+
+
+@pytest.mark.parametrize("time", [WEEK, MONTH])
+def test_in_a_week_or_more_what_comes_every_week_is_last(time: AgendaTime) -> None:
+    weekly, late = said("Choir every Thursday at 19:30."), said("Concert on 22 November at 20:00.")
+    early = said("The plumber comes on 20 November at 8:00.")
+    assert items(weekly, late, early, time=time) == [early.text, late.text, weekly.text]
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Abgabe bis 19.11.",
+        "The tax return is due by 19 November.",
+        "Die Treppe muss bis Donnerstag fertig sein.",
+        "Library books have to be returned by Thursday.",
+        "The subscription must be cancelled by 19 November 2026.",
+    ],
+)
+def test_what_is_due_on_a_day_is_an_item_of_it_and_ends_nothing(task: str) -> None:
+    due, visit = said(task, "2026-11-17T10:00"), said("Library visit on 19 November, then the tax adviser.")
+    assert sorted(items(visit, due)) == sorted([visit.text, task])
+    assert items(due, time=WEEK) == [task]
+    assert items(due, time=AgendaTime(BEGIN - DAY_MS, BEGIN, 0b100)) == []
 
 
 def test_of_a_day_ahead_what_was_merely_said_then_is_no_item() -> None:
@@ -109,7 +142,75 @@ def test_a_change_that_begins_later_leaves_the_day_as_it_is() -> None:
 def test_an_exception_of_the_day_is_no_item_and_is_told_apart() -> None:
     weekly, exception = said("Choir every Thursday at 19:30."), said("No choir on 19 November.", "2026-11-15T09:00")
     found = read_agenda([weekly, exception], AHEAD, lambda at: 0)
-    assert found == ([], [1])
+    assert found[:2] == ([], [1])
+
+
+def test_what_ends_before_the_time_or_in_a_part_of_it_leaves_the_rest_as_it_is() -> None:
+    week = said("Choir is off this week.", "2026-11-10T10:01")
+    choir = said("Choir every Thursday at 19:30.", newer=(week,))
+    assert items(choir) == [choir.text]
+    until = said("No choir until 18 November.", "2026-11-15T09:00")
+    assert items(choir._replace(newer=(until,))) == [choir.text]
+    assert items(choir._replace(newer=(said("No choir until 20 November.", "2026-11-15T09:00"),))) == []
+    exception = said("Choir is cancelled on 26 November.", "2026-11-15T09:00")
+    assert items(choir._replace(newer=()), exception, time=MONTH) == [choir.text]
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "Die Physio am 19. November fällt aus.",
+        "Die Physio am Donnerstag, 19. November, ist leider abgesagt.",
+        "The physio at 8:30 on 19 November is cancelled, Petra is ill.",
+    ],
+)
+def test_what_a_text_of_the_day_cancels_is_no_item(later: str) -> None:
+    assert items(said("Physio am Donnerstag um 8:30.", "2026-11-15T09:00"), said(later, "2026-11-16T09:00")) == []
+
+
+@pytest.mark.parametrize(
+    ("plan", "later"),
+    [
+        ("Physio on 19 November at 8:30.", "Physio fällt aus."),
+        ("Dentist on 19 November with Dr Patel.", "The dentist appointment is off."),
+        ("Termin mit Herrn Brunner am 19. November.", "Der Termin mit Herrn Brunner ist abgesagt."),
+        ("Chorprobe jeden Donnerstag um 19 Uhr.", "Der Chor fällt wegen Krankheit aus."),
+        ("Zahnarzt am 19.11. um 7:45.", "Leider ist der Zahnarzttermin abgesagt, ein neuer folgt."),
+        (
+            "Book club on 19 November at Joan's house.",
+            "The book club is cancelled because Joan has the flu.",
+        ),
+        ("Choir on 19 November at 7 pm in the hall.", "The choir rehearsal has been called off."),
+        ("Flight to Lisbon on 19 November.", "The Lisbon trip is off."),
+    ],
+)
+def test_what_a_text_without_a_day_cancels_is_an_item_that_is_doubted(plan: str, later: str) -> None:
+    assert is_meant(plan, later)
+    text = said(plan)._replace(cancelling=(said(later, "2026-11-15T09:00"),))
+    found = read_agenda([text], AHEAD, lambda at: 0)
+    assert (found.items, found.doubts) == ([0], {0: 0})
+    earlier = read_agenda([text._replace(created_at=ms("2026-11-16"))], AHEAD, lambda at: 0)
+    assert (earlier.items, earlier.doubts) == ([0], {})
+    sure = said("Concert on 19 November.")
+    assert read_agenda([text, sure], AHEAD._replace(items=2), lambda at: 0).items == [1]
+
+
+@pytest.mark.parametrize(
+    ("plan", "other"),
+    [
+        ("Termin mit Herrn Keller am 19. November.", "Der Termin mit Herrn Brunner am 19. November ist abgesagt."),
+        ("Kaffee mit Anna am 19. November.", "Das Mittagessen mit Anna am 19. November ist abgesagt."),
+        ("Lunch with Petra on 19 November.", "The physio at 8:30 with Petra on 19 November is cancelled."),
+        ("Team lunch on 19 November.", "The team meeting is cancelled on 19 November."),
+        ("Meeting on 19 November with Priya.", "The meeting with Lars on 19 November is cancelled."),
+        ("Elternabend am 19. November.", "Das Elterngespräch am 19. November fällt aus."),
+        ("Dentist on 19 November.", "Dropped off the forms at the dentist."),
+        ("Dinner with Sarah on 19 November.", "Sarah's flight on 19 November was cancelled."),
+    ],
+)
+def test_what_cancels_another_appointment_changes_nothing(plan: str, other: str) -> None:
+    assert not is_meant(plan, other)
+    assert items(said(plan), said(other, "2026-11-15T09:00")) == [plan]
 
 
 @pytest.mark.parametrize(

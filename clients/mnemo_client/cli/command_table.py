@@ -17,11 +17,11 @@ OTHER_NAMES = {
 
 # Fields of a request whose option has another name.
 OPTION_FIELDS = {
-    "agent_id": "agent", "categories": "category", "event_at": "at", "expires_at": "expires", "ids": "id",
-    "key_findings": "findings", "kinds": "kind", "layers": "layer", "limit": "top", "pinned": "pin", "query": "words",
-    "question": "words", "run_id": "run", "session_id": "session", "states": "state", "step_number": "number",
-    "tags": "tag", "token_budget": "budget", "top_k": "top", "trust_min": "trust", "updates": "newer_than",
-    "user_id": "user",
+    "agenda_top_k": "top", "agent_id": "agent", "categories": "category", "event_at": "at", "expires_at": "expires",
+    "ids": "id", "key_findings": "findings", "kinds": "kind", "layers": "layer", "limit": "top", "pinned": "pin",
+    "query": "words", "question": "words", "run_id": "run", "session_id": "session", "states": "state",
+    "step_number": "number", "tags": "tag", "token_budget": "budget", "top_k": "top", "trust_min": "trust",
+    "updates": "newer_than", "user_id": "user",
 }  # fmt: skip
 
 # Every command takes these.

@@ -20,6 +20,7 @@ export interface AskAnswer {
 export interface AskRequest {
   question: string;
   top_k?: number;
+  agenda_top_k?: number;
   session_id?: string | null;
   tags?: (string)[];
   since?: number | string | null;

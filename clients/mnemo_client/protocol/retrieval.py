@@ -363,6 +363,7 @@ class AskRequest(ScopedRequest):
 
     question: Question
     top_k: Annotated[int, Meta(ge=1, le=8, description="number of memories that the answer may rest on")] = 5
+    agenda_top_k: Annotated[int, Meta(ge=1, le=8, description="the same of an agenda: what takes place in a time")] = 8
     session_id: Annotated[
         ShortText | None,
         Meta(description="a name for a series of questions: a follow-up knows the ones before it"),

@@ -6,18 +6,22 @@ test"): one that is about as long as the interval, since the year that a text na
 The agenda has the memories that answer a question for a time and for nothing else. "What do I have tomorrow?" has no
 word by which an answer could be ranked. Every memory answers it that names the time, or a weekday of the time on which
 something takes place. A plan that a later memory about the same thing cancels or moves is left out; a memory that only
-says that something is cancelled is returned separately.
+says that something is cancelled is returned separately. A plan that one without a time plainly means is returned with
+it: nobody can tell which of several it means.
 """
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.text import lexicon
 from mnemo_core.text.dates.date_words import MONTH_NUMBERS, WEEKDAY_NUMBERS
 from mnemo_core.text.dates.local_days import DAY_MS, Zone
-from mnemo_core.text.dates.time_mentions import NamedTimes, named_times
+from mnemo_core.text.dates.time_mentions import NO_TIMES, NamedTimes, named_times
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.statement_reading import StatementWords, matched, read_statement, stem
 
 NAMED_LENGTH_MAX = 1.5  # of a time that a text names, in lengths of the interval; a day is never too long [measured]
@@ -137,46 +141,62 @@ def with_bonus(scores: Floats, is_inside: Bools, count: int) -> Floats:
 
 
 ITEMS_MAX = 8
+LONG_MS = 6 * DAY_MS  # of a longer time, what comes every week stands behind what comes once
 MOVING_SIGNS = frozenset({"moved", "instead", "corrected"})
 ENDING_SIGNS = frozenset({"ended", "negated"})
 TIED_SIGNS = frozenset({"now", "fresh"})  # of a text that perhaps replaces the other: "is at 6 from now on"
 REMINDERS = frozenset({"forget", "remember", "remind", "vergiss", "vergesst", "vergessen", "denk"})
-_NO_SUBJECT = frozenset(map(stem, (*MONTH_NUMBERS, *WEEKDAY_NUMBERS, *(f"{day}s" for day in WEEKDAY_NUMBERS)))) | {
-    "appointment", "termin", "tomorrow", "morgen", "tonight", "time", "uhr", "hour", "week", "woche",
-}  # fmt: skip
+_DAYS = (*MONTH_NUMBERS, *WEEKDAY_NUMBERS, *(f"{day}s" for day in WEEKDAY_NUMBERS))
+_NO_SUBJECT = frozenset(map(stem, (*_DAYS, *lexicon.words("changes", "no subject"))))
+_CANCELLATIONS, _CLAUSE_ENDS, _REASONS_INSIDE, _TIMES_BEHIND, _MORE_CLOSELY = (
+    lazy_pattern(lexicon.alternation("changes", name), re.IGNORECASE)
+    for name in ("cancellations", "clause ends", "reasons inside", "times behind", "more closely")
+)
+# The stems of what does not take place, and whether they say which of several: "the meeting with Lars"
+Cancellation = tuple[list[str], bool]
+CANCELLATION_WORDS = " ".join(sorted(lexicon.words("changes", "cancellation words")))
+_APPOINTMENTS = lexicon.words("changes", "appointments")
 
 
 class AgendaTime(NamedTuple):
     """The time that is asked for: from `begin` to before `until` (ms). weekdays: those of one that does not lie in the
-    past, a bit each, from Monday. text: the time in words."""
+    past, a bit each, from Monday. text: the time in words. items: how many are wanted at most."""
 
     begin: int
     until: int
     weekdays: int
     text: str = ""
+    items: int = ITEMS_MAX
 
 
 class DatedText(NamedTuple):
     """The text of a memory. Times in ms. newer: the texts that perhaps replace it. before: the text that it replaces,
-    whose time it has where it names none: "the interview is at 15:30 actually"."""
+    whose time it has where it names none: "the interview is at 15:30 actually". cancelling: the texts that say that it
+    does not take place (`cancelled_by`)."""
 
     text: str
     event_at: int
     created_at: int
     newer: tuple["DatedText", ...] = ()
     before: "DatedText | None" = None
+    cancelling: tuple["DatedText", ...] = ()
 
 
 class Agenda(NamedTuple):
-    """The places of the texts that answer, in the order of time, and of those that say that something is not then."""
+    """The places of the texts that answer, in order, and of those that say that something is not then. doubts: by the
+    place of one that answers, that of the text in its `cancelling` which says that it perhaps does not take place.
+    is_whole: none was left out for want of room."""
 
     items: list[int]
     cancelled: list[int]
+    doubts: dict[int, int]
+    is_whole: bool
 
 
 def read_agenda(texts: Sequence[DatedText], time: AgendaTime, zone: Zone) -> Agenda:
-    """Read what takes place in a time from texts that lie in it, ITEMS_MAX at most: what comes every week is left out
-    first. Of a time that lies in the past, what names it comes first, and behind it what was said then."""
+    """Read what takes place in a time from texts that lie in it, as many as it wants: what is doubted and what comes
+    every week is left out first. In the order of time, but in one of a week or more what comes every week is last. Of a
+    time that lies in the past, what names it comes first, and behind it what was said then."""
     keys: dict[int, tuple[bool, int]] = {}
     for place, each in enumerate(texts):
         at = _place_in(_times_of(each, zone), time)
@@ -184,59 +204,110 @@ def read_agenda(texts: Sequence[DatedText], time: AgendaTime, zone: Zone) -> Age
             keys[place] = False, at
         elif not time.weekdays:
             keys[place] = True, each.event_at
-    cancelling = {place for place in keys if time.weekdays and "ended" in _changes(texts[place])}
+    cancelling = {place for place in keys if time.weekdays and "ended" in _changes(texts[place], zone)}
+    doubts = dict[int, int]()
     for place in sorted(keys, key=lambda place: -texts[place].created_at):
-        by = [other for other in keys if _replaces(texts[other], texts[place], time, zone)]
-        cancelling.update(other for other in by if "negated" in _changes(texts[other]))
-        if by or any(_replaces(newer, texts[place], time, zone) for newer in texts[place].newer):
+        text = texts[place]
+        by = [other for other in keys if _replaces(texts[other], text, time, zone)]
+        cancelling.update(other for other in by if "negated" in _changes(texts[other], zone))
+        if by or any(_replaces(newer, text, time, zone) for newer in text.newer):
             del keys[place]
+        elif found := [at for at, each in enumerate(text.cancelling) if _replaces(each, text, time, zone)]:
+            doubts[place] = found[0]
     ordered = sorted(keys, key=lambda place: (keys[place], place))
     items = [place for place in ordered if place not in cancelling]
     weekly = {each for each in items if _place_in(_times_of(texts[each], zone)._replace(weekdays=0), time) is None}
-    items = sorted(sorted(items, key=weekly.__contains__)[:ITEMS_MAX], key=ordered.index)
-    return Agenda(items, [place for place in ordered if place in cancelling])
+    room, chosen = time.items, list[int]()
+    for place in sorted(items, key=lambda place: (place in doubts, place in weekly)):
+        room -= 1 + (place in doubts)  # which is returned with the text that cancels it
+        chosen += [place] if room >= 0 or not chosen else []
+    chosen.sort(key=lambda place: (place in weekly and time.until - time.begin > LONG_MS, ordered.index(place)))
+    return Agenda(chosen, [place for place in ordered if place in cancelling], doubts, len(chosen) == len(items))
 
 
 def _times_of(text: DatedText, zone: Zone) -> NamedTimes:
     named = named_times(text.text, text.event_at, text.created_at, zone)
-    is_dated = named.event or named.other or named.weekdays
+    is_dated = named.event or named.other or named.weekdays or named.due
     return named if is_dated or text.before is None else _times_of(text.before, zone)
 
 
 def _place_in(named: NamedTimes, time: AgendaTime) -> int | None:
     """Return the moment within the time at which something takes place, ms; None where it does not."""
-    for span in (named.event, named.other):
+    for span in (named.event, named.other, named.due):
         if span is not None and span[0] < time.until and span[1] > time.begin:
             return max(span[0], time.begin)
     return time.begin if named.weekdays & time.weekdays and named.since < time.until else None
 
 
-def _changes(text: DatedText, moving: frozenset[str] = MOVING_SIGNS) -> frozenset[str]:
-    """The signs of change in a text: moved, or else ended or negated. None of a supposition and of a reminder."""
-    read = read_statement(text.text)
-    if "unsure" in read.signs or not REMINDERS.isdisjoint(read.plain):
+def _changes(text: DatedText, zone: Zone, moving: frozenset[str] = MOVING_SIGNS) -> frozenset[str]:
+    """The signs of change in a text: moved, or else ended or negated. None of a supposition, of a reminder, and of what
+    is to be done by a time: "the books have to be returned by Friday"."""
+    read, is_cancellation = read_statement(text.text), _CANCELLATIONS.search(text.text) is not None
+    ending = read.signs & ENDING_SIGNS or frozenset({"ended"} if is_cancellation else ())
+    found = read.signs & (moving - {"fresh"} if ending else moving) or ending  # "is off this week"
+    if not found or "unsure" in read.signs or not REMINDERS.isdisjoint(read.plain):
         return frozenset()
-    return (read.signs & moving) or (read.signs & ENDING_SIGNS)
+    named = NO_TIMES if is_cancellation else _times_of(text, zone)
+    return frozenset() if named.due and not named.event else found
 
 
 def _replaces(new: DatedText, old: DatedText, time: AgendaTime, zone: Zone) -> bool:
     """Return whether a later text about the same thing says that it is not so then: that it is another time, or that it
     is over or cancelled, at that time or for good."""
-    moving = MOVING_SIGNS | TIED_SIGNS if new in old.newer else MOVING_SIGNS
-    changes = _changes(new, moving)
-    if new.created_at <= old.created_at or not changes:
+    if new.created_at <= old.created_at:
         return False
-    named = _times_of(new, zone)
-    if named.since >= time.until:
+    changes = _changes(new, zone, MOVING_SIGNS | TIED_SIGNS if new in old.newer else MOVING_SIGNS)
+    if not changes or not _is_about(new, old) or (named := _times_of(new, zone)).since >= time.until:
         return False
-    if changes.isdisjoint(moving) and any((*named[:2], named.weekdays)) and _place_in(named, time) is None:
+    if not changes <= ENDING_SIGNS:
+        return True
+    if any((*named[:2], named.weekdays)) and _place_in(named, time) is None:
         return False
+    if named.due and named.due[1] <= time.begin:  # "there is no choir until 10 January"
+        return False
+    is_part = named.event and (named.event[0] > time.begin or named.event[1] < time.until)
+    return not (is_part and time.until - time.begin > 2 * LONG_MS and _times_of(old, zone).weekdays)
+
+
+def _is_about(new: DatedText, old: DatedText) -> bool:
+    """Return whether a later text is about the same thing: plainly, where it cancels what it does not replace."""
+    if cancellation := read_cancellation(new.text):
+        is_plain = cancelled_by(old.text, [cancellation]) != []
+        if is_plain or new not in old.newer:
+            return is_plain
     later, earlier = read_statement(new.text), read_statement(old.text)
     one, other = _subject(later), _subject(earlier)
     things, other_things = ([w for w in words if w not in (*later.names, *earlier.names)] for words in (one, other))
     if things and other_things:  # "lunch with Anna" is not what "coffee with Anna is cancelled" is about
         one, other = things, other_things
     return any(matched(word, other) for word in one)
+
+
+def read_cancellation(text: str) -> Cancellation | None:
+    """Return what a text says does not take place, by the clause that says so; None where none does."""
+    clause = next(filter(_CANCELLATIONS.search, _CLAUSE_ENDS.split(text)), "")
+    words = _subject(read_statement(_REASONS_INSIDE.sub(" ", clause))) or _subject(read_statement(text))
+    return (words, _MORE_CLOSELY.search(clause) is not None) if clause else None
+
+
+def cancelled_by(text: str, cancellations: Sequence[Cancellation]) -> list[int]:
+    """The places of those that plainly mean what a text is about: their words are all in it, or those with which it
+    begins, up to its time, are all among theirs, if they do not say more closely what they mean."""
+    whole, head = (_subject(read_statement(part)) for part in (text, _TIMES_BEHIND.split(text, maxsplit=1)[0]))
+    return [
+        place
+        for place, (words, is_close) in enumerate(cancellations)
+        if _are_in([word for word in words if word not in _APPOINTMENTS] or words, whole)
+        or (not is_close and _are_in(head, words))
+    ]
+
+
+def _are_in(words: Sequence[str], others: Sequence[str]) -> bool:
+    """Return whether there are words, and each is one of the others, or a part of one, or has one as a part."""
+    long = [other for other in others if len(other) > 3]
+    return bool(words) and all(
+        word in others or (len(word) > 3 and any(word in other or other in word for other in long)) for word in words
+    )
 
 
 def _subject(read: StatementWords) -> list[str]:

@@ -378,7 +378,7 @@ class AskApi(Resource):
         question = self._recall.question_without_sensitive(request, inner)
         question = question._replace(working_session=asked.session_id, excerpt_query=asked.question)
         return ResolvedQuestion(
-            asked, text, question.to_answer(), session, earlier, time.monotonic() + ANSWER.deadline_s
+            asked, text, question.to_answer(asked.agenda_top_k), session, earlier, time.monotonic() + ANSWER.deadline_s
         )
 
     async def _answer(

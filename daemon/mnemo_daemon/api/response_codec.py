@@ -124,6 +124,10 @@ def ask_answer(
     """The answer to a question, with the memories that it cites."""
     cited = {quoted.hit.details.memory.id: quoted for _, quotes in answered.sentences for quoted in quotes}
     shown = cited if answered.closest is None else {answered.closest.hit.details.memory.id}
+    time = recalled.time
+    if time is not None and (shown or time.of) and recalled.agenda is not None and answered.method == "quotes":
+        count = f"{len(shown)} {'memory' if len(shown) == 1 else 'memories'}{'' if answered.is_whole else ', and more'}"
+        time = msgspec.structs.replace(time, within=len(cited), text=f"{recalled.agenda.text} ({time.words}): {count}")
     return AskAnswer(
         answer=answered.text, sentences=list(map(ask_sentence, answered.sentences)),
         citations=[
@@ -132,7 +136,7 @@ def ask_answer(
         ],
         abstained=not answered.sentences, method=answered.method, reason=answered.reason or None,
         memories=[hit_view(hit, root_paths) for hit in recalled.hits if hit.details.memory.id in shown],
-        namespace=namespace, degraded=list(recalled.degraded), time=recalled.time, resolved=resolved,
+        namespace=namespace, degraded=list(recalled.degraded), time=time, resolved=resolved,
     )  # fmt: skip
 
 

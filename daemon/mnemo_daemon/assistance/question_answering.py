@@ -69,6 +69,7 @@ class AnsweredQuestion(NamedTuple):
     reason: str = ""  # why no language model answered
     without: str = UNKNOWN  # the text where there is no sentence
     closest: QuotedHit | None = None  # where there is no sentence: the memory that comes closest to an answer
+    is_whole: bool = True  # no memory was left out for want of room
 
     @property
     def own_text(self) -> str:
@@ -157,14 +158,25 @@ def _agenda_answer(question: str, hits: Sequence[Hit], time: AgendaTime) -> Answ
         memory = hit.details.memory
         before = replaced.get(memory.id)
         newer = tuple(map(_dated_text, hit.newer))
-        texts.append(_dated_text(memory)._replace(newer=newer, before=_dated_text(before) if before else None))
+        cancelling = tuple(_dated_text(each.details.memory) for each in hit.cancelling)
+        text = _dated_text(memory)._replace(newer=newer, before=_dated_text(before) if before else None)
+        texts.append(text._replace(cancelling=cancelling))
     agenda = read_agenda(texts, time, utc_offset)
-    quoted = [QuotedHit(hits[place], _quote_of(hits[place])) for place in (*agenda.items, *agenda.cancelled)]
-    items, cancelled = quoted[: len(agenda.items)], quoted[len(agenda.items) :]
+    sentences = [_agenda_sentence(hits[place], agenda.doubts.get(place)) for place in agenda.items]
+    cancelled = [QuotedHit(hits[place], _quote_of(hits[place])) for place in agenda.cancelled]
     return AnsweredQuestion(
-        [(each.quote, [each]) for each in items], "quotes", without=f"I know of nothing on {time.text}.",
-        closest=cancelled[0] if cancelled and not items else None,
+        sentences, "quotes", without=f"I know of nothing on {time.text}.", is_whole=agenda.is_whole,
+        closest=cancelled[0] if cancelled and not sentences else None,
     )  # fmt: skip
+
+
+def _agenda_sentence(hit: Hit, doubt: int | None) -> CitedSentence:
+    """The sentence of what takes place. doubt: the place of the memory that says later that it does not."""
+    text, cancelling = _quote_of(hit), [] if doubt is None else [hit.cancelling[doubt]]
+    quoted = [QuotedHit(each, _quote_of(each)) for each in (hit, *cancelling)]
+    for day, later in zip(map(_day_of, cancelling), quoted[1:], strict=True):
+        text += f" (Perhaps cancelled since {day.day} {day:%B %Y}: {later.quote})"
+    return text, quoted
 
 
 def _quote_of(hit: Hit) -> str:

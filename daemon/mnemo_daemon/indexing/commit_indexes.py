@@ -59,7 +59,8 @@ def times_of(memory: Memory) -> TextTimes:
     named = time_mentions.named_times(memory.content, memory.event_at, memory.created_at, utc_offset)
     if named is time_mentions.NO_TIMES:
         return NO_TEXT_TIMES
-    ends = (*(named.event or (0, 0)), *(named.other or (0, 0)))
+    last = named.due[1] - MINUTE_MS if named.due else 0  # a stretch without length: the last minute of a time to end by
+    ends = (*(named.event or (0, 0)), *(named.other or (last, last)))
     first, after, other_first, other_after = (min(max(each // MINUTE_MS, 0), _MINUTES_MAX) for each in ends)
     return TextTimes(first, after, other_first, other_after, named.weekdays)
 

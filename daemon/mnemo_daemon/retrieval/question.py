@@ -23,7 +23,7 @@ from mnemo_core.retrieval.ranking.rankers import (
 )
 from mnemo_core.retrieval.ranking.ranking_features import FeatureTable
 from mnemo_core.retrieval.result_selection import Copies
-from mnemo_core.retrieval.time_placement import AgendaTime, with_bonus
+from mnemo_core.retrieval.time_placement import ITEMS_MAX, AgendaTime, with_bonus
 from mnemo_core.text.dates.question_times import QuestionTime
 from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
 from mnemo_daemon.memories.memory_service import MemoryDetails
@@ -73,15 +73,15 @@ class Question(NamedTuple):
     by_source: bool = False  # thresholds are the sources' own, not those of the model
     time: QuestionTime | None = None  # that it names, unless the request says when
     for_answer: bool = False  # it is to be answered in sentences, and not by a list
-    for_agenda: bool = False  # it asks for nothing but a time, and is to be answered by what takes place then
+    for_agenda: int = 0  # it asks for nothing but a time: of what takes place then, the number to be answered
 
-    def to_answer(self) -> "Question":
+    def to_answer(self, agenda_items: int = ITEMS_MAX) -> "Question":
         """The question, to be answered in sentences: with as many hits as an agenda needs, if it asks for nothing but
-        a time with two ends."""
+        a time with two ends. agenda_items: of it, at most."""
         time = self.time
         if time is None or not time.is_only or time.begin is None or time.until is None:
             return self._replace(for_answer=True)
-        return self._replace(for_agenda=True, top_k=AGENDA_TOP_K)
+        return self._replace(for_agenda=agenda_items, top_k=AGENDA_TOP_K, time=time._replace(takes_ends=True))
 
     @property
     def is_quick(self) -> bool:
@@ -122,6 +122,7 @@ class Hit(NamedTuple):
     tokens: int = 0  # of its content
     is_inside: bool | None = None  # it lies in the time that the question names; None: it names none
     newer: tuple[Memory, ...] = ()  # what replaces it, or perhaps does: of the first hit, and of all for an agenda
+    cancelling: tuple["Hit", ...] = ()  # for an agenda: what says later that it does not take place, the latest first
     about: int | None = None  # ms; it is inside by this time, which its text names, and not by its event time
 
 

@@ -184,7 +184,8 @@ def _agenda_time(question: Question) -> AgendaTime | None:
     time = question.time
     if time is None or time.begin is None or time.until is None or not question.for_agenda:
         return None
-    return AgendaTime(time.begin, time.until, time.weekdays, interval_text(time, question.filter.now))
+    text = interval_text(time, question.filter.now)
+    return AgendaTime(time.begin, time.until, time.weekdays, text, question.for_agenda)
 
 
 def _time_view(context: RecallContext) -> QuestionTimeView | None:

@@ -23,7 +23,9 @@ from mnemo_core.retrieval.result_selection import (
     Windows,
     is_preference,
 )
+from mnemo_core.retrieval.time_placement import CANCELLATION_WORDS, Cancellation, cancelled_by, read_cancellation
 from mnemo_core.similarity.thresholds import SOURCE
+from mnemo_core.text.statement_reading import WORDS_MAX
 from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
@@ -43,6 +45,7 @@ from mnemo_store.store import Store
 _SUPERSEDED = STATES.index("superseded")
 _PROCEDURAL = KINDS.index("procedural")
 
+CANCELLATIONS_MAX = 150  # latest statements with a word of a cancellation, which an agenda is compared with
 CONTEXT_CANDIDATES_MAX = 60  # best candidates that a context is chosen from
 _PASSING = [ROLES.index(role) for role in PASSING]
 _EVENT = ROLES.index("event")
@@ -225,7 +228,7 @@ class ResultBuilder:
                     hits.append(hit._replace(tokens=size))
                     tokens += size
             if question.for_agenda:
-                hits = _with_replacements(hits, reader, snapshot)
+                hits = _with_replacements(hits, reader, snapshot, self._cancellations(context.corpus, reader))
             elif question.for_answer and question.as_of is None:
                 hits = _with_newer_of_first(hits, reader, snapshot)
         abstained = question.is_cut and not rows
@@ -238,6 +241,14 @@ class ResultBuilder:
             evidence,
             selected.uncompared,
         )
+
+    def _cancellations(self, corpus: Corpus, reader: CandidateReader) -> list[tuple[Memory, Cancellation]]:
+        """The latest statements in scope that say that something does not take place, with what they say."""
+        numbers = corpus.numbers[(corpus.numbers < corpus.base) & (corpus.column("words", corpus.numbers) <= WORDS_MAX)]
+        numbers = numbers[self._views.lexical.numbers_with_any_term(CANCELLATION_WORDS, corpus.base)[numbers]]
+        latest = np.argsort(-corpus.column("created_at", numbers), kind="stable")[:CANCELLATIONS_MAX]
+        memories = filter(None, map(reader.memory, numbers[latest].tolist()))
+        return [(memory, found) for memory in memories if (found := read_cancellation(memory.content))]
 
     def _relevant(
         self, context: RecallContext, evidence: CutoffEvidence, rows: list[int], snapshot: Snapshot
@@ -372,16 +383,23 @@ class ResultBuilder:
         return marks, (end and tokenizer.highlight_spans(memory.content, rest + query[end:])) or marks
 
 
-def _with_replacements(hits: Sequence[Hit], reader: CandidateReader, snapshot: Snapshot) -> list[Hit]:
-    """The hits with what replaces them, or perhaps does, and behind them what certainly does and is no hit."""
-    made, found = list[Hit](), dict[str, Memory]()
+def _with_replacements(
+    hits: Sequence[Hit], reader: CandidateReader, snapshot: Snapshot, cancellations: list[tuple[Memory, Cancellation]]
+) -> list[Hit]:
+    """The hits with what replaces them, perhaps does, or says that they do not take place, and behind them what
+    certainly does or says so and is no hit."""
+    made, found, known = list[Hit](), dict[str, Hit](), {hit.details.memory.id: hit for hit in hits}
+    read = [each for _, each in cancellations]
     for hit in hits:
-        newer, is_replaced = reader.replacements(hit.details.memory)
-        made.append(hit._replace(was=hit.was or is_replaced, newer=newer))
-        found |= {each.id: each for each in newer if is_replaced}
-    known = {hit.details.memory.id for hit in hits}
-    return made + [Hit(details_of(snapshot, each), 0.0, 0.0, ("updates",)) for each in found.values()
-                   if each.id not in known]  # fmt: skip
+        memory = hit.details.memory
+        newer, is_replaced = reader.replacements(memory)
+        by = (cancellations[place][0] for place in cancelled_by(memory.content, read))
+        later = [each for each in by if each.created_at > memory.created_at]
+        for each in (*later, *(newer if is_replaced else ())):
+            found[each.id] = known.get(each.id) or Hit(details_of(snapshot, each), 0.0, 0.0, ("updates",))
+        cancelling = tuple(found[each.id] for each in later)
+        made.append(hit._replace(was=hit.was or is_replaced, newer=newer, cancelling=cancelling))
+    return made + [hit for memory_id, hit in found.items() if memory_id not in known]
 
 
 def _with_newer_of_first(hits: Sequence[Hit], reader: CandidateReader, snapshot: Snapshot) -> list[Hit]:

@@ -63,7 +63,7 @@ _DTYPES: dict[str, Any] = {
     "before": np.int32, "after": np.int32,
     "shape": np.uint32, "words": np.uint16,  # features of the text, as given by the caller; its words by white space
     # Times that the text names, in minutes since the epoch, as given by the caller; 0 and 0: none. Of the event that
-    # it describes, and of another one.
+    # it describes, and of another one; of one up to which something lasts, its last minute, twice.
     "told_from": np.int32, "told_until": np.int32, "named_from": np.int32, "named_until": np.int32,
     "weekdays": np.uint8,  # those on which what the text describes takes place: a bit each, from Monday
 }  # fmt: skip

@@ -32,7 +32,8 @@ class QuestionTime(NamedTuple):
     From `begin` up to, not including, `until` (ms); None: open on that side, and both None where it names an order
     alone. words: how it names it. rest: the question without these words, or those of the order. is_only: it asks for
     nothing else. centre: where the time is only about a day ("two weeks ago"), the beginning of that day. weekdays: of
-    one that does not lie in the past, those of its days, a bit each, from Monday.
+    one that does not lie in the past, those of its days, a bit each, from Monday. takes_ends: it holds what is to be
+    done by a time in it.
     """
 
     begin: int | None
@@ -43,6 +44,7 @@ class QuestionTime(NamedTuple):
     is_only: bool = False
     centre: int | None = None
     weekdays: int = 0
+    takes_ends: bool = False
 
     @property
     def has_interval(self) -> bool:

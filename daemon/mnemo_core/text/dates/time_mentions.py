@@ -32,7 +32,7 @@ from mnemo_core.text.dates.local_days import DAY_MS, HOUR_MS, Zone, days_after, 
 from mnemo_core.text.languages import CASE_LOOKALIKES
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
-RULES_VERSION = 6  # version of what `named_times` reads: columns made under another one are rebuilt
+RULES_VERSION = 7  # version of what `named_times` reads: columns made under another one are rebuilt
 TEXT_CHARS_MAX = 20_000  # of a longer text, what stands first
 MATCHES_MAX = 200  # of one rule; a text with more is a table of dates, of which the beginning is read
 AT_MAX = 253_402_300_799_999  # the end of the year 9999
@@ -96,13 +96,15 @@ class NamedTimes(NamedTuple):
 
     event: that of the event that it describes; other: the first other one that does not hold the moment of saying. None
     where there is none. weekdays: those on which it says that something takes place, a bit each, from Monday, and since
-    when: "from October on". 0: from before it was said.
+    when: "from October on". 0: from before it was said. due: the first one ahead up to which something lasts, or is to
+    be done: "due by Friday"; None where something takes place on weekdays until then.
     """
 
     event: tuple[int, int] | None = None
     other: tuple[int, int] | None = None
     weekdays: int = 0
     since: int = 0
+    due: tuple[int, int] | None = None
 
 
 NO_TIMES = NamedTimes()
@@ -135,7 +137,9 @@ def named_times(text: str, event_at: int, created_at: int, zone: Zone) -> NamedT
             for name in _WEEKDAY.findall(cut, each.start, further.end() if further else each.end):
                 weekdays |= 1 << words.WEEKDAYS[name.lower().removesuffix("s")]
     since = min((each.at for each in candidates if each.role == "since" and each.at > saying.said_at), default=0)
-    return NamedTimes(event, next((each for each in named if each != event), None), weekdays, since)
+    ends = [each for each in candidates if each.role == "until" and each.at > saying.said_at and not weekdays]
+    due = next(((each.at, each.until) for each in ends if not _is_open(each, saying)), None)
+    return NamedTimes(event, next((each for each in named if each != event), None), weekdays, since, due)
 
 
 _WEEKDAY_NAMES = words.one_of(words.WEEKDAYS)

@@ -78,11 +78,14 @@ def match_time(time: QuestionTime, corpus: Corpus, wanted: int, *, newest_first:
         "source", numbers, lambda columns: [columns.code("source", name) for name in ("turn", "proxy")]
     )
     names = ("told_from", "told_until", "named_from", "named_until")
+    times = {name: corpus.column(name, numbers).astype(np.int64) * MINUTE_MS for name in names}
+    if time.takes_ends:  # a named time without length is the last minute of one to end by
+        times["named_until"] += MINUTE_MS * ((times["named_from"] == times["named_until"]) & (times["named_from"] > 0))
     event_at, created_at = corpus.column("event_at", numbers), corpus.column("created_at", numbers)
     is_said = corpus.column("speaker", numbers) > 0
     columns = TimeColumns(
         np.where(is_dated, event_at, NEVER),
-        **{name: corpus.column(name, numbers).astype(np.int64) * MINUTE_MS for name in names},
+        **times,
         weekdays=corpus.column("weekdays", numbers),
         # What somebody said with a time of its own is of that time, whatever its kind.
         is_event=(kind == _EPISODIC) | (corpus.column("managed", numbers) > 0) | (is_said & (event_at != created_at)),
