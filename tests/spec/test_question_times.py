@@ -279,7 +279,9 @@ def test_the_weekdays_of_a_time_ahead_are_known() -> None:
 @pytest.mark.parametrize(
     ("question", "first"),
     [("December", "2026-12-01"), ("what happens in December", "2026-12-01"), ("15 December", "2026-12-15"),
-     ("what happened in December", "2025-12-01"), ("notes from May", "2026-05-01")],
+     ("what happened in December", "2025-12-01"), ("notes from May", "2026-05-01"),
+     ("was steht am 18.12. an", "2026-12-18"), ("Was habe ich am 10. Dezember?", "2026-12-10"),
+     ("Was war am 18.12.?", "2025-12-18")],
 )  # fmt: skip
 def test_a_date_of_the_next_weeks_is_meant_where_nothing_looks_back(question: str, first: str) -> None:
     now = int(dt.datetime(2026, 11, 30, 18, tzinfo=BERLIN).timestamp() * 1000)
