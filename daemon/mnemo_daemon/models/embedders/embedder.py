@@ -12,6 +12,7 @@ from mnemo_daemon.models.catalogue import ModelManifest
 from mnemo_daemon.models.embedders.token_rows import LateForm
 
 TEMPLATE_VERSION = 1  # of records.embedded_text: grows when that changes
+LANGUAGES_VERSION = 1  # of the map of the multilingual encoder and of `is_foreign`: grows when one of them changes
 STRIDE_SHARE = 0.75  # of tokens_max, from one window's first token to the next one's: 192 of 256 (SPEC 2.3)
 
 Floats = NDArray[np.float32]
@@ -62,6 +63,10 @@ class Embedder(Protocol):
         """The place in the text at which each of its token rows begins (code points)."""
         return []
 
+    def pieces(self, text: str) -> list[str]:
+        """The parts of the text that have a vector each."""
+        return [text]
+
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """The number of tokens of each text, special ones not counted."""
         ...
@@ -84,5 +89,5 @@ def name_space(manifest: ModelManifest) -> str:
     """The name of the space in which this model's vectors can be compared. SPEC 2.3"""
     parts = [manifest.name, manifest.weights_sha256, str(TEMPLATE_VERSION), manifest.numerics]
     if manifest.beside is not None:
-        parts += [manifest.beside.weights_sha256, manifest.beside.numerics]
+        parts += [manifest.beside.weights_sha256, manifest.beside.numerics, str(LANGUAGES_VERSION)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

@@ -234,7 +234,6 @@ class GraphEmbedder(_InstalledEmbedder):
         return self._windows.starts(text) if self._projection is not None else []
 
     def pieces(self, text: str) -> list[str]:
-        """The parts of a text that have a vector each."""
         return self._windows.pieces([text])[0]
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -26,9 +26,6 @@ from mnemo_daemon.errors import DamagedModelError, UnsupportedModel
 from mnemo_daemon.models.catalogue import ModelManifest, verify
 from mnemo_daemon.models.embedders import encoder_graph
 from mnemo_daemon.models.embedders.embedder import Embedder, Floats, QueryTokens, RunAll
-
-if TYPE_CHECKING:
-    from mnemo_daemon.models.embedders.embedding import GraphEmbedder
 
 PIECES: Final = "sp.model"  # of the package: the pieces of words, in the format of SentencePiece
 LAYERS: Final = "layers.npz"  # what is made of its weights: all but the table of the pieces,
@@ -128,7 +125,7 @@ def _normalised(rows: Floats, gain: Floats, shift: Floats, eps: Floats) -> Float
 class MultilingualEmbedder(Embedder):
     """The default embedder, with vectors of the multilingual encoder for texts that are not English."""
 
-    def __init__(self, base: "GraphEmbedder", encoder: MultilingualEncoder) -> None:
+    def __init__(self, base: Embedder, encoder: MultilingualEncoder) -> None:
         self.name, self.dimensions, self.tokens_max = base.name, base.dimensions, base.tokens_max
         self.late, self.form, self.space = base.late, base.form, base.space
         self._base, self._encoder = base, encoder
