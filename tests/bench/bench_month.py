@@ -204,18 +204,25 @@ def _plain(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.casefold()))
 
 
+def lived_month(folder: Path, name: str, life: Sequence[LifeEntry]) -> tuple[ModelWorld, LivedMonth]:
+    """A world in the folder in which the month has been lived."""
+    world = ModelWorld(folder, random.Random(name))
+    world.map_bytes = 1 << 30
+    with in_simulated_time(world.clock):
+        world.begin_at(life[0].at)
+        world.open()
+        month = LivedMonth(world, life)
+        month.live()
+    return world, month
+
+
 def main(folder: Path, name: str, *, show_: bool = False, print_: bool = False) -> None:
     file = folder / name
     life = life_of(file.with_suffix(".life"))
     judge, counts = BlockJudge(life, shows=show_), {"resume": BlockCounts(), "context": BlockCounts()}
     with tempfile.TemporaryDirectory(dir=place_for_worlds()) as scratch:
-        world = ModelWorld(Path(scratch), random.Random(name))
-        world.map_bytes = 1 << 30
+        world, month = lived_month(Path(scratch), name, life)
         with in_simulated_time(world.clock):
-            world.begin_at(life[0].at)
-            world.open()
-            month = LivedMonth(world, life)
-            month.live()
             lines = rows_of(file.with_suffix(".resume"))
             for project in sorted({each[0] for each in lines}):
                 by = Counter[str]()

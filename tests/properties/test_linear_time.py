@@ -32,7 +32,7 @@ from mnemo_core.lifecycle.consolidation import merging
 from mnemo_core.llm import audit, extraction, faithfulness, merge, question_answer, reconcile, summarize, triage
 from mnemo_core.llm.grammar import CHARACTERS_MAX
 from mnemo_core.llm.tasks import TaskInputs
-from mnemo_core.retrieval import abstention, answer_judge, context_block, excerpts, time_placement
+from mnemo_core.retrieval import answer_judge, context_block, excerpts, time_placement
 from mnemo_core.retrieval.query_expansion import added_words, expansion_terms
 from mnemo_core.retrieval.ranking import lexical_ranker
 from mnemo_core.retrieval.result_selection import is_copy
@@ -101,7 +101,6 @@ def judged(*texts: str) -> TaskInputs:
 
 
 # The text functions that take more than texts, and how each is called.
-NEAR = [abstention.PromptCandidate(0.5, 0.5, 0.5, is_event=False)]
 RUNS: dict[str, Callable[[str], object]] = {
     "memory_role.role_signs": lambda text: memory_role.role_signs(text, None),
     "resume.is_done": lambda text: resume.is_done(text, [resume.compared_words(text), resume.compared_words(OTHER)]),
@@ -113,8 +112,7 @@ RUNS: dict[str, Callable[[str], object]] = {
         text, [answer_judge.AnswerCandidate(text, text, 0.5)]
     ),
     "time_placement.cancelled_by": lambda text: time_placement.cancelled_by(text, [(text.split(), False)]),
-    "abstention.relevant_places": lambda text: abstention.relevant_places(text, NEAR),
-    "abstention.signs_of": lambda text: abstention.signs_of(text, NEAR),
+    "memory_role.personal_odds": lambda text: memory_role.personal_odds(text, None),
     "question_answer.quoted_text": lambda text: question_answer.quoted_text(text, OTHER),
     "write_plan.score": lambda text: write_plan.score(text, OWN_POLICY, None, None),
     "write_plan.salience_of": lambda text: write_plan.salience_of(text, OWN_POLICY),

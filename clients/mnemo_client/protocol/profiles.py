@@ -26,8 +26,9 @@ class ProfileEntry(AnswerBody):
 
 
 class KnownStatement(AnswerBody):
-    """A memory that holds now, as what it is about the user: `identity`, `instruction`, `taste`, `constraint`, `goal`,
-    `decision`, `blocker`, `next` or `lesson`. `author`: of what others wrote."""
+    """A memory that holds now, as what it is about the user: `identity`, `instruction` (for every answer), `rule` (for
+    some of them), `taste`, `constraint`, `goal`, `decision`, `blocker`, `next` or `lesson`. `author`: of what others
+    wrote."""
 
     id: str
     role: str

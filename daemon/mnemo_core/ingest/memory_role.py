@@ -2,11 +2,10 @@
 
 A linear model of its words, as that of the kinds (`statement_kind`), of the kind, category and cues that rules find,
 and of its vector, where it has one of the default model. It chooses what an agent is given at the start of a session,
-and what may stand in a context unasked. Fitted by `tests/bench/fit_roles.py`.
+and what may stand in a context unasked: an instruction is for every answer, a rule for certain subjects, people or
+tasks. Fitted by `tests/bench/fit_roles.py`.
 """
 
-import base64
-import functools
 import re
 from itertools import takewhile
 from typing import Final, Literal, NamedTuple, get_args
@@ -24,11 +23,13 @@ from mnemo_core.text.statement_reading import read_statement
 from mnemo_store.records import CATEGORIES
 
 MemoryRole = Literal[
-    "identity", "instruction", "taste", "constraint", "decision", "lesson", "goal", "blocker", "next", "fact",
-    "appointment", "event", "question", "small", "answer", "script",
+    "identity", "instruction", "rule", "taste", "constraint", "decision", "lesson", "goal", "blocker", "next",
+    "fact", "appointment", "event", "question", "small", "answer", "script",
 ]  # fmt: skip
 ROLES: Final[tuple[MemoryRole, ...]] = get_args(MemoryRole)
+INSTRUCTION_ROLES: Final[tuple[MemoryRole, ...]] = ("instruction", "rule")
 ROLE_ROWS: Final = 1 << 13  # of the table of weights of words
+PROMPT_ROWS: Final = 1 << 12  # and of that of prompts
 VECTOR_SCALE: Final = 4.0  # of a unit vector among the other features
 DIMENSIONS: Final = 384  # of the vectors that there are weights for
 _OPENING_CHARS = 400  # of a text, in which it may begin with thanks
@@ -44,6 +45,7 @@ _ASKS = lazy_pattern(
 )
 
 _words = LinearTextModel("roles", ROLES, ROLE_ROWS)
+_prompts = LinearTextModel("prompts", ("personal",), PROMPT_ROWS)
 
 
 class FoundRole(NamedTuple):
@@ -59,7 +61,7 @@ def read_role(text: str, vector: NDArray[np.float32] | None = None) -> FoundRole
     text = _without_pleasantry(text)
     if _ASKS.match(text):
         return FoundRole("question", 1.0)
-    scores = _words.scores(text) + role_signs(text, vector) @ _sign_weights()
+    scores = _words.scores(text, role_signs(text, vector))
     scores[ROLES.index("answer")] = -np.inf
     if describes_user(text):  # an allergy is no taste
         scores[[ROLES.index("taste"), ROLES.index("small")]] = -np.inf
@@ -83,6 +85,12 @@ def says_nothing(prompt: str) -> bool:
     return not words.is_question and not words.names and all(word in _GO_ON for word in words.plain)
 
 
+def personal_odds(prompt: str, vector: NDArray[np.float32] | None) -> float:
+    """The log-odds that a prompt is about the person's own life or work. vector: as of `read_role`. Fitted by
+    `tests/bench/fit_prompts.py`."""
+    return float(_prompts.scores(prompt, vector_signs(vector))[0])
+
+
 def role_signs(text: str, vector: NDArray[np.float32] | None) -> NDArray[np.float32]:
     """The features of a text besides its words: the log-odds of its kinds, its category, its cues, and its vector."""
     found, cues = classify(text, role="user"), cues_of(text, _FACTS)
@@ -94,12 +102,9 @@ def role_signs(text: str, vector: NDArray[np.float32] | None) -> NDArray[np.floa
         *(each in cues.weak for each in _CUES),
         bool(cues.barred),
     ]
-    scaled = np.zeros(DIMENSIONS) if vector is None else vector * VECTOR_SCALE
-    return np.concatenate((signs, scaled), dtype=np.float32)
+    return np.concatenate((signs, vector_signs(vector)), dtype=np.float32)
 
 
-@functools.cache
-def _sign_weights() -> NDArray[np.float32]:
-    """Weights (signs, roles)."""
-    table = np.frombuffer(base64.b64decode("".join(lexicon.lines("roles", "signs"))), np.float16)
-    return table.reshape(-1, len(ROLES)).astype(np.float32)
+def vector_signs(vector: NDArray[np.float32] | None) -> NDArray[np.float32]:
+    """The features of a text that its unit vector (384,) of the default model gives; zeros where there is none."""
+    return np.zeros(DIMENSIONS, np.float32) if vector is None else vector * np.float32(VECTOR_SCALE)

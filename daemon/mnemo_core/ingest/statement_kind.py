@@ -51,13 +51,14 @@ class LinearTextModel:
         probabilities = tuple((odds / odds.sum()).tolist())
         return StatementKind(self._labels[int(np.argmax(scores))], probabilities)
 
-    def scores(self, text: str) -> NDArray[np.float32]:
-        """The log-odds of each label, but for a constant."""
+    def scores(self, text: str, signs: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+        """The log-odds of each label, but for a constant. signs: further features, of a model that has weights of
+        them."""
         weights, bias = self._weights
         found = dict(kind_features(text))
         rows = [feature_row(name, self._rows) for name in found]
         scores: NDArray[np.float32] = np.array([*found.values()], np.float32) @ weights[rows] + bias
-        return scores
+        return scores if signs is None else scores + signs @ self._sign_weights
 
     @functools.cached_property
     def _weights(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -66,6 +67,12 @@ class LinearTextModel:
         table = np.frombuffer(base64.b64decode("".join(lexicon.lines(self._name, "weights"))), np.int8)
         table = table.reshape(self._rows, len(self._labels))
         return table.astype(np.float32) * np.float32(scale), np.array(bias, np.float32)
+
+    @functools.cached_property
+    def _sign_weights(self) -> NDArray[np.float32]:
+        """The weights of further features (signs, labels)."""
+        table = np.frombuffer(base64.b64decode("".join(lexicon.lines(self._name, "signs"))), np.float16)
+        return table.reshape(-1, len(self._labels)).astype(np.float32)
 
 
 # The kind of a text of a sentence or two.

@@ -16,10 +16,10 @@ thresholds are.
 
 Most prompts of a person to an agent have nothing to do with their memories, but a store of any size has a memory that
 is near to them. One near memory therefore says less than several: a logistic model of the best score, of how close the
-closest memories are together, of the words that they share with the prompt, and of whether it speaks of the person
-decides for the whole prompt. Its weights are fitted to lives and questions about them, and to prompts that nothing
-bears on (`tests/bench/fit_contexts.py`). Texts of another language than English are closer to each other in the default
-model, which is a sign of its own.
+closest memories are together, of the words that they share with the prompt, and of whether the prompt itself is about
+the person's own life or work decides for the whole prompt. The last is a linear model of its words and its vector,
+fitted to prompts of both kinds (`tests/bench/fit_prompts.py`); the weights of all signs are fitted to lives and
+questions about them, and to prompts that nothing bears on (`tests/bench/fit_contexts.py`).
 """
 
 import math
@@ -30,8 +30,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.similarity.thresholds import DEFAULT_MODEL, Thresholds, relevance
-from mnemo_core.text.languages import identify_language, words_of
-from mnemo_core.text.statement_reading import read_statement
 
 LIST_SHARE = 0.1  # of the share that ends a list of answers, where the question asks for a list: its items may be weak.
 # Multi-hop evidence within 2,000 tokens 56.8 → 65.0 % on the development half of LoCoMo, 50.4 → 60.4 % on
@@ -165,15 +163,12 @@ class PromptSigns(NamedTuple):
     closest: float
     closest_together: float  # mean of the CLOSEST closest
     coverage: float  # of the memory that has most of the prompt's words
-    is_own: bool  # the prompt speaks of the person: I, my, we
-    is_foreign: bool  # it is not in English
+    personal_odds: float  # as of `memory_role.personal_odds`
 
 
-# Of the signs in their order. Fitted to the same lives and prompts with an EVENT_WEIGHT of 0.15, before `fit_contexts`
-# had its present form: a new fit has other numbers, and needs `bench_month` again.
-WEIGHTS = (0.53, 13.78, 20.7, 4.64, 2.64, -3.1)
-BIAS = -14.54
-BEARING_MIN = 0.25
+WEIGHTS = (0.49, 5.38, 3.5, 2.67, 0.44)  # of the signs in their order [fit_contexts]
+BIAS = -3.83
+BEARING_MIN = 0.35
 
 
 def weighted_score(candidate: PromptCandidate) -> float:
@@ -181,14 +176,13 @@ def weighted_score(candidate: PromptCandidate) -> float:
     return candidate.score * (EVENT_WEIGHT if candidate.is_event else 1.0)
 
 
-def signs_of(prompt: str, candidates: Sequence[PromptCandidate]) -> PromptSigns:
-    """The signs of a prompt with these candidates, at least one."""
+def signs_of(candidates: Sequence[PromptCandidate], odds: float) -> PromptSigns:
+    """The signs of a prompt with these candidates, at least one. odds: as `personal_odds`."""
     best = max(map(weighted_score, candidates))
     closeness = sorted((each.closeness for each in candidates), reverse=True)[:CLOSEST]
     return PromptSigns(
         math.log((best + _ODDS_OFFSET) / (1 - best + _ODDS_OFFSET)), closeness[0], sum(closeness) / len(closeness),
-        max(each.coverage for each in candidates), bool(read_statement(prompt).person),
-        identify_language(words_of(prompt)) != "en",
+        max(each.coverage for each in candidates), odds,
     )  # fmt: skip
 
 
@@ -198,10 +192,8 @@ def bearing(signs: PromptSigns) -> float:
     return 1 / (1 + math.exp(-odds))
 
 
-def relevant_places(prompt: str, candidates: Sequence[PromptCandidate]) -> list[int]:
-    """The places of the candidates that bear on a prompt, in their order; none where nothing does."""
-    if not candidates or bearing(signs_of(prompt, candidates)) < BEARING_MIN:
-        return []
+def relevant_places(candidates: Sequence[PromptCandidate]) -> list[int]:
+    """The places of the candidates, at least one, that bear on a prompt which some bear on, in their order."""
     scores = [*map(weighted_score, candidates)]
     least = max(RELEVANT_MIN, RELEVANT_SHARE * max(scores))
     return [place for place, score in enumerate(scores) if score >= least]

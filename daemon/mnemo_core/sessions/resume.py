@@ -33,14 +33,14 @@ EPOCH_MS = 1_800_000  # a cycle of consolidation, which only comes where somethi
 NEWEST = 4096  # changes that are looked at first: mostly the last epochs are among them
 # Token budgets of the roles that Core begins with, in this order. SPEC 9.6
 ROLE_TOKENS: Mapping[MemoryRole, int] = {
-    "identity": 250, "instruction": 350, "constraint": 150, "goal": 120, "decision": 350, "blocker": 150, "next": 250,
-    "lesson": 250, "fact": 250,
+    "identity": 250, "instruction": 250, "rule": 200, "constraint": 150, "goal": 120, "decision": 350, "blocker": 150,
+    "next": 250, "lesson": 250, "fact": 250,
 }  # fmt: skip
 PROFILE_ROLES: tuple[MemoryRole, ...] = (  # of a profile, in this order
-    "identity", "instruction", "taste", "constraint", "goal", "decision", "blocker", "next", "lesson",
+    "identity", "instruction", "rule", "taste", "constraint", "goal", "decision", "blocker", "next", "lesson",
 )  # fmt: skip
 BY_TIME: frozenset[MemoryRole] = frozenset(("goal", "decision", "blocker", "next"))  # the newest first, and dated
-OF_WORK: frozenset[MemoryRole] = BY_TIME | {"constraint", "lesson"}  # those of a project before those of none
+OF_WORK: frozenset[MemoryRole] = BY_TIME | {"rule", "constraint", "lesson"}  # those of a project before those of none
 RECENT_ROLES: frozenset[MemoryRole] = frozenset((*ROLE_TOKENS, "fact", "appointment", "event"))
 EVENTS_MS = 3 * 86_400_000  # of what happened, only that of the last days is recent
 OPEN_ROLES: frozenset[MemoryRole] = frozenset(("blocker", "next"))

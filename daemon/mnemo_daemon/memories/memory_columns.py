@@ -14,7 +14,7 @@ from mnemo_client.protocol.choices import TimelineStep, TimelineTime
 from mnemo_client.protocol.memories import TimelineAnswer, TimelineBucketView, TimelineSource
 from mnemo_core.decay import strengths_at
 from mnemo_core.ingest.classification import STATEMENT_CHARS_MAX, classify
-from mnemo_core.ingest.memory_role import DIMENSIONS, ROLES, MemoryRole, read_role
+from mnemo_core.ingest.memory_role import DIMENSIONS, INSTRUCTION_ROLES, ROLES, MemoryRole, read_role
 from mnemo_core.retrieval.histograms import (
     DAYS_MAX,
     HOURS,
@@ -112,7 +112,7 @@ PASSING_MIN = 0.4  # and of a role of PASSING, from which a text has it
 PASSING: Final[frozenset[MemoryRole]] = frozenset(("question", "small", "answer", "script"))
 UNKNOWN: Final = len(ROLES)  # in the place of a role: not read yet
 FILE = "roles.view"
-FILE_KIND = "roles-3"  # raised with new weights of the roles
+FILE_KIND = "roles-4"  # raised with new weights of the roles
 SLICE = 50  # texts: 0.1 s
 WAITED_FOR = 20  # texts that a request reads itself, the newest first; the job reads the others
 RESUME_WAITED_FOR = 100  # and that a resume reads
@@ -269,7 +269,7 @@ def _role_of(memory: Memory, vector: NDArray[np.float32] | None) -> MemoryRole:
     if memory.turn is not None and memory.turn.role == "agent":
         return "answer"
     found = read_role(memory.content, vector)
-    is_unsure = found.name == "instruction" and found.probability < REQUEST_MIN
+    is_unsure = found.name in INSTRUCTION_ROLES and found.probability < REQUEST_MIN
     if is_unsure and classify(memory.content).category == "request":
         return "event"  # it is asked for once
     if found.name in PASSING:

@@ -12,9 +12,15 @@ from numpy.typing import NDArray
 
 from mnemo_core.decay import epoch_of
 from mnemo_core.documents.chunking import estimate_tokens
-from mnemo_core.ingest.memory_role import ROLES
+from mnemo_core.ingest.memory_role import ROLES, personal_odds
 from mnemo_core.retrieval import abstention, excerpts, result_selection
-from mnemo_core.retrieval.abstention import PromptCandidate, relevant_places
+from mnemo_core.retrieval.abstention import (
+    BEARING_MIN,
+    PromptCandidate,
+    bearing,
+    relevant_places,
+    signs_of,
+)
 from mnemo_core.retrieval.excerpts import best_sentence, cut_to_lines, whole_words
 from mnemo_core.retrieval.result_selection import (
     IMPERSONAL_SOURCES,
@@ -24,7 +30,7 @@ from mnemo_core.retrieval.result_selection import (
     is_preference,
 )
 from mnemo_core.retrieval.time_placement import CANCELLATION_WORDS, Cancellation, cancelled_by, read_cancellation
-from mnemo_core.similarity.thresholds import SOURCE
+from mnemo_core.similarity.thresholds import DEFAULT_MODEL, SOURCE
 from mnemo_core.text.statement_reading import WORDS_MAX
 from mnemo_daemon.indexing.vectors.active_index import ActiveIndex
 from mnemo_daemon.indexing.vectors.vector_indexer import VectorIndexer
@@ -204,7 +210,8 @@ class ResultBuilder:
                 is_said = corpus.column("trust", corpus.numbers) == TRUSTS.index("user")
                 numbers = corpus.numbers[is_said].astype(np.intp)
                 roles = self._roles.of(self._views.attributes, numbers, snapshot)
-                reader.instructions = frozenset(numbers[roles == ROLES.index("instruction")].tolist())
+                is_relevant = np.isin(numbers, found.numbers[rows]) & (roles == ROLES.index("rule"))
+                reader.instructions = frozenset(numbers[is_relevant | (roles == ROLES.index("instruction"))].tolist())
             is_silent = question.unasked == "prompt" and not rows
             preferences = reader.preferences() if wanted.preferences_first and not is_silent else ()
             scores = context.scored.scores[context.rows].tolist()
@@ -258,7 +265,17 @@ class ResultBuilder:
             return [row for row, _ in self._lasting(context, rows, snapshot)]
         judged = self.prompt_candidates(context, evidence, rows, snapshot)
         rows = [*judged]
-        return [rows[place] for place in relevant_places(context.question.query, [*judged.values()])]
+        candidates = [*judged.values()]
+        if not candidates or bearing(signs_of(candidates, self.personal_odds(context))) < BEARING_MIN:
+            return []
+        return [rows[place] for place in relevant_places(candidates)]
+
+    @staticmethod
+    def personal_odds(context: RecallContext) -> float:
+        """The log-odds that the prompt is about the person's own life or work."""
+        serving, query = context.serving, context.found.query
+        is_default = serving is not None and serving.embedder.name == DEFAULT_MODEL
+        return personal_odds(context.question.query, query.vector if is_default and query is not None else None)
 
     def prompt_candidates(
         self, context: RecallContext, evidence: CutoffEvidence, rows: list[int], snapshot: Snapshot

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.decay import epoch_of
-from mnemo_core.ingest.memory_role import ROLES, MemoryRole
+from mnemo_core.ingest.memory_role import INSTRUCTION_ROLES, ROLES, MemoryRole
 from mnemo_core.ingest.write_plan import is_outdated, is_perhaps_outdated
 from mnemo_core.retrieval.context_block import PERHAPS_OUTDATED, ContextLine, author_of
 from mnemo_core.sessions.resume import (
@@ -49,11 +49,13 @@ NEWEST_MAX = 120  # memories that are read for the section Recent, and to find t
 NOTES_MS = 7 * 86_400_000
 NOTES_NAMED = 5  # files of notes that were changed, by their titles
 _STATES: dict[MemoryRole, str] = {
-    "identity": "who the user is", "instruction": "how to do things", "constraint": "a limit", "goal": "a goal",
+    "identity": "who the user is", "instruction": "how to do things", "rule": "how to do certain things",
+    "constraint": "a limit", "goal": "a goal",
     "decision": "a decision", "blocker": "what is in the way", "next": "an open step", "lesson": "a lesson",
     "fact": "a fact",
 }  # fmt: skip
-_CRUMB, _REQUEST, _INSTRUCTION = CATEGORIES.index("crumb"), CATEGORIES.index("request"), ROLES.index("instruction")
+_CRUMB, _REQUEST = CATEGORIES.index("crumb"), CATEGORIES.index("request")
+_INSTRUCTIONS = [ROLES.index(role) for role in INSTRUCTION_ROLES]
 
 
 def entry_of(
@@ -86,7 +88,7 @@ class RoleSections:
         is_out = (columns.values("category", rows) == _CRUMB) | (columns.values("managed", rows) != 0)
         is_out |= columns.values("source", rows) == columns.code("source", PROFILE_SOURCE)
         roles = reader.of(columns, rows[~is_out], snapshot, RESUME_WAITED_FOR)
-        is_kept = (columns.values("category", rows[~is_out]) != _REQUEST) | (roles == _INSTRUCTION)
+        is_kept = (columns.values("category", rows[~is_out]) != _REQUEST) | np.isin(roles, _INSTRUCTIONS)
         self._rows, self._roles = rows[~is_out][is_kept], roles[is_kept]
         self._managed = rows[columns.values("managed", rows) != 0]
         self._used: set[int] = set()

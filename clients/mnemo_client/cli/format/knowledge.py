@@ -9,9 +9,9 @@ from mnemo_client.protocol.profiles import CompressAnswer, KnownStatement, Profi
 from mnemo_client.protocol.retrieval import FactChainView
 
 _KNOWN = {
-    "identity": "Who you are", "instruction": "How you want things done", "taste": "What you like",
-    "constraint": "Constraints", "goal": "Goals", "decision": "Decisions", "blocker": "Blockers", "next": "Next steps",
-    "lesson": "Lessons",
+    "identity": "Who you are", "instruction": "How you want things done", "rule": "How you want certain things done",
+    "taste": "What you like", "constraint": "Constraints", "goal": "Goals", "decision": "Decisions",
+    "blocker": "Blockers", "next": "Next steps", "lesson": "Lessons",
 }  # fmt: skip
 OTHERS = "Written by others (not instructions)"
 
