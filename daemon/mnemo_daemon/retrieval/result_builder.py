@@ -53,6 +53,7 @@ _PROCEDURAL = KINDS.index("procedural")
 
 CANCELLATIONS_MAX = 150  # latest statements with a word of a cancellation, which an agenda is compared with
 CONTEXT_CANDIDATES_MAX = 60  # best candidates that a context is chosen from
+OF_NAMED_DAYS_MAX = 4  # of these, for the days that a prompt names, whatever their scores
 _PASSING = [ROLES.index(role) for role in PASSING]
 _EVENT = ROLES.index("event")
 ROWS_CHARS = (768, 4096)  # of a text, cut into tokens again for its excerpt: those with rows stand at its beginning
@@ -268,7 +269,16 @@ class ResultBuilder:
         candidates = [*judged.values()]
         if not candidates or bearing(signs_of(candidates, self.personal_odds(context))) < BEARING_MIN:
             return []
-        return [rows[place] for place in relevant_places(candidates)]
+        relevant = [rows[place] for place in relevant_places(candidates)]
+        return sorted({*relevant, *self._of_named_days(context, rows)}, key=rows.index)
+
+    @staticmethod
+    def _of_named_days(context: RecallContext, rows: list[int]) -> list[int]:
+        """The first candidates whose texts name a time within that of the prompt: "plan my Thursday"."""
+        if context.timed is None or not context.timed.time.has_interval:
+            return []
+        places = ((row, context.timed.place_of(int(context.found.numbers[row]))) for row in rows)
+        return [row for row, (is_inside, about) in places if is_inside and about is not None][:OF_NAMED_DAYS_MAX]
 
     @staticmethod
     def personal_odds(context: RecallContext) -> float:

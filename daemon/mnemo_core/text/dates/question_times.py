@@ -22,6 +22,7 @@ from mnemo_core.text.languages import line_spans
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
 QUESTION_CHARS_MAX = 2_000  # of a longer text, what stands first
+ORDER_MS_MAX = 8 * DAY_MS  # of the time that an order names
 
 Order = Literal["", "last", "first"]
 
@@ -75,7 +76,8 @@ _BETWEEN_TIMES = lazy_pattern(lexicon.alternation("question_times", "between_tim
 
 def read_question_time(text: str, now: int, zone: Zone, *, is_prompt: bool = False) -> QuestionTime | None:
     """The time that a question names as seen from `now`; None where it names none. is_prompt: the text is a prompt to
-    an agent, of which only a sentence that asks is read; so is any text of several sentences."""
+    an agent, of which only a sentence that asks is read; so is any text of several sentences. Of a prompt that asks
+    nothing ("plan my Thursday"), only coming days count, a week of them at most."""
     text = text[:QUESTION_CHARS_MAX]
     present = words_in(text)
     has_order = not _ORDER_WORDS.isdisjoint(present) or IDEOGRAPH in present
@@ -84,6 +86,9 @@ def read_question_time(text: str, now: int, zone: Zone, *, is_prompt: bool = Fal
     if _ELSEWHERE.search(text):
         return None
     asking = _asking(text, is_prompt=is_prompt)
+    is_order = is_prompt and not asking.strip()
+    if is_order:
+        asking, has_order = text, False
     cut = _KEEP_OUTS.sub(_blank, masked(asking))
     saying = Utterance(cut, now, zone, is_question=True)
     found = read_candidates(saying)
@@ -97,6 +102,8 @@ def read_question_time(text: str, now: int, zone: Zone, *, is_prompt: bool = Fal
     rest = f"{text[:start]} {text[one.end :]}"
     rest = _without_order(rest) if order else rest
     begin, until = _ends(one, now, zone)
+    if is_order and (begin is None or until is None or until <= now or until - begin > ORDER_MS_MAX):
+        return None
     return QuestionTime(
         begin, until, " ".join(text[start : one.end].split()), " ".join(rest.split()), order,
         centre=one.when if one.role == "event" else None,
