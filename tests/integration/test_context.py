@@ -100,7 +100,7 @@ def test_G43_a_resume_counts_and_has_its_sections_in_order(client: Client) -> No
     assert answer.text.split("\n") == [
         "(Working: 0, Buffer: 2)",
         "=== Core (2) ===",
-        "[INSTRUCTION] Deploy on Mondays only.",
+        "[RULE] Deploy on Mondays only.",
         "[FACT] The build takes 12 minutes.",
         "=== Recent (0) ===",
         "Triggers: deploy",
@@ -237,9 +237,28 @@ def test_a_context_has_instructions_ahead_and_neither_tastes_nor_small_talk(clie
     assert not any(word in line for line in lines for word in ("liquorice", "looks good"))
 
 
+def test_a_rule_for_certain_things_is_given_where_it_is_relevant_alone(client: Client) -> None:
+    remember(client, "Messages to Lilly short and in German.")
+    remember(client, "We decided to use oak for the staircase because the floor is oak.")
+    assert "Lilly" not in client.hook("prompt", prompt="Which wood do we use for the staircase?").context
+    assert "short and in German" in client.hook("prompt", prompt="Write messages to Lilly that I am late.").context
+
+
+def test_a_prompt_that_names_a_coming_day_is_given_what_lies_on_it(model_daemon: RunningDaemon) -> None:
+    coming = datetime.now(UTC).astimezone() + timedelta(days=3)
+    with model_daemon.client(f"ns-{uuid.uuid4().hex[:8]}") as client:
+        texts = [
+            f"The tooth is done on {coming:%-d %B %Y} at 8:20.", "The gate code of the workshop is 4711.",
+            f"The chimney sweep comes on {coming + timedelta(days=9):%-d %B %Y} at 8:20.",
+        ]  # fmt: skip
+        remembered = [remember(client, text, wait="indexed") for text in texts]
+        given = client.hook("prompt", prompt=f"plan my {coming:%A}").memories
+        assert given == remembered[:1]
+
+
 def test_an_instruction_that_perhaps_holds_no_longer_stands_marked_behind_the_newer_one(client: Client) -> None:
-    remember(client, "Please write replies to customers in English unless I say otherwise.", event_at=AT)
-    newer = client.remember("From now on please write the replies to customers in French.")
+    remember(client, "Please always answer me in English unless I say otherwise.", event_at=AT)
+    newer = client.remember("From now on please always answer me in French.")
     assert newer.perhaps_updates
     remember(client, "We decided to use oak for the staircase because the floor is oak.")
     lines = client.context("Which wood do we use for the staircase?").block.splitlines()[1:3]

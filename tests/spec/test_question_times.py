@@ -224,6 +224,15 @@ def test_of_a_prompt_only_a_sentence_that_asks_is_read() -> None:
     assert days("Yesterday afternoon someone gave me a card. Who was it?") == ("2026-11-14", "2026-11-14")
 
 
+def test_a_prompt_that_asks_nothing_names_coming_days_alone() -> None:
+    found = read("plan my Thursday", is_prompt=True)
+    assert found is not None
+    assert (found.words, shown(found.begin), shown(found.until)) == ("Thursday", "2026-11-19", "2026-11-20")
+    assert read("Reservier für morgen Abend einen Tisch", is_prompt=True) is not None
+    for prompt in ("yesterday was awful", "plan the whole of next year", "write down what came first"):
+        assert read(prompt, is_prompt=True) is None
+
+
 def test_a_question_is_read_quickly() -> None:
     question = "What did I do with Petra on the weekend of 3 October?"
     read(question)

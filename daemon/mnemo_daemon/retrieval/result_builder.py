@@ -5,6 +5,7 @@ Only the memories that the answer comes to are read from the database.
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
 import msgspec
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from mnemo_core.decay import epoch_of
 from mnemo_core.documents.chunking import estimate_tokens
-from mnemo_core.ingest.memory_role import ROLES, personal_odds
+from mnemo_core.ingest.memory_role import DIMENSIONS, ROLES, personal_odds
 from mnemo_core.retrieval import abstention, excerpts, result_selection
 from mnemo_core.retrieval.abstention import (
     BEARING_MIN,
@@ -56,6 +57,7 @@ CONTEXT_CANDIDATES_MAX = 60  # best candidates that a context is chosen from
 OF_NAMED_DAYS_MAX = 4  # of these, for the days that a prompt names, whatever their scores
 _PASSING = [ROLES.index(role) for role in PASSING]
 _EVENT = ROLES.index("event")
+FITTED = DEFAULT_MODEL, DIMENSIONS  # of the vectors that `personal_odds` has weights for
 ROWS_CHARS = (768, 4096)  # of a text, cut into tokens again for its excerpt: those with rows stand at its beginning
 
 
@@ -267,25 +269,19 @@ class ResultBuilder:
         judged = self.prompt_candidates(context, evidence, rows, snapshot)
         rows = [*judged]
         candidates = [*judged.values()]
-        if not candidates or bearing(signs_of(candidates, self.personal_odds(context))) < BEARING_MIN:
+        if not candidates:
             return []
-        relevant = [rows[place] for place in relevant_places(candidates)]
-        return sorted({*relevant, *self._of_named_days(context, rows)}, key=rows.index)
-
-    @staticmethod
-    def _of_named_days(context: RecallContext, rows: list[int]) -> list[int]:
-        """The first candidates whose texts name a time within that of the prompt: "plan my Thursday"."""
-        if context.timed is None or not context.timed.time.has_interval:
-            return []
-        places = ((row, context.timed.place_of(int(context.found.numbers[row]))) for row in rows)
-        return [row for row, (is_inside, about) in places if is_inside and about is not None][:OF_NAMED_DAYS_MAX]
+        odds = self.personal_odds(context)
+        places = relevant_places(candidates) if bearing(signs_of(candidates, odds)) >= BEARING_MIN else []
+        of_days = _of_named_days(context, rows, snapshot.now) if odds > 0 else []
+        return sorted({*(rows[place] for place in places), *of_days}, key=rows.index)
 
     @staticmethod
     def personal_odds(context: RecallContext) -> float:
         """The log-odds that the prompt is about the person's own life or work."""
         serving, query = context.serving, context.found.query
-        is_default = serving is not None and serving.embedder.name == DEFAULT_MODEL
-        return personal_odds(context.question.query, query.vector if is_default and query is not None else None)
+        is_fitted = serving is not None and (serving.embedder.name, serving.embedder.dimensions) == FITTED
+        return personal_odds(context.question.query, query.vector if is_fitted and query is not None else None)
 
     def prompt_candidates(
         self, context: RecallContext, evidence: CutoffEvidence, rows: list[int], snapshot: Snapshot
@@ -408,6 +404,17 @@ class ResultBuilder:
         for start, after in tokenizer.highlight_spans(query, " ".join((memory.note.title, *memory.note.headings))):
             rest, end = f"{rest}{query[end:start]} ", after
         return marks, (end and tokenizer.highlight_spans(memory.content, rest + query[end:])) or marks
+
+
+def _of_named_days(context: RecallContext, rows: list[int], now: int) -> list[int]:
+    """The first candidates of a coming time within that of the prompt: "plan my Thursday"."""
+    timed = context.timed
+    if timed is None or not timed.time.has_interval:
+        return []
+    numbers = context.found.numbers[rows].tolist()
+    places = ((row, number, *timed.place_of(number)) for row, number in zip(rows, numbers, strict=True))
+    coming = (row for row, number, is_inside, about in places if is_inside and (about or timed.when(number)) >= now)
+    return [*islice(coming, OF_NAMED_DAYS_MAX)]
 
 
 def _with_replacements(
