@@ -6,6 +6,7 @@ is part of the format: changing one is a new format version.
 """
 
 import hashlib
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 
@@ -23,6 +24,21 @@ _TOKEN_ROWS = b"\1"  # token rows begin with it: they have an odd number of byte
 _CODES = b"\2"  # vectors as codes begin with it, and have an odd number of bytes too
 _CODE_MAX = 127.0
 _UNIT_TOLERANCE = 0.01
+_PACKED = b"\xc1"  # a packed value begins with it, and neither MessagePack, the seq of a memory nor UTF-8 does
+_PACKED_BYTES_MIN = 512  # a shorter value is never packed
+_LEVEL, _WINDOW_BITS, _MEMORY_LEVEL = 6, -15, 8  # raw DEFLATE
+# What long values often have, the most frequent last. Part of the format.
+_DICTIONARY = (
+    b" their they which would there about have this that with from will what when were been into more than also only"
+    b" other it is to be in a the of and for on as are not you can if or by an at \x89\xa2id\xd9$01\xa4root\xd9$01"
+    b"\xa4path\xa5inode\xa8mtime_ns\xcf\xa4size\xa4hash\xd9 \xa6chunks\xdc\x00\x95\xd9$01\x85\xa2at\xcf\x00\x00\x01"
+    b"\xa2\xa2by\xa5notes\xa3ids\xdc\x00\xd9$01\xa4used\x91\xa4tags\x91\xa3key\xaasession_id\xa4turn\x82\xa4role\xa4"
+    b"user\xa4pair\xa6method\xa6pinned\xc3\xa8category\xa4core\xa3cli\xa5agent\xa8agent_id\xde\x00\x0e\xa2id\xd9$01a"
+    b"\xa7content\xda\x01\n\n\xaacreated_at\xcf\x00\x00\x01\xa2\xabmodified_at\xcf\x00\x00\x01\xa2\xa8event_at\xcf"
+    b"\x00\x00\x01\xa2\xa4kind\xa8episodic\xa5layer\xa7working\xaaimportance\xcb?\xe0\x00\x00\x00\x00\x00\x00\xaadec"
+    b"ay_rate\xcb?\xf0\x00\x00\x00\x00\x00\x00\xa5trust\xa4note\xa6source\xa4note\xa9namespace\xa7default\xa7managed"
+    b"\xd9$01\xa4note\x82\xa5title\xa8headings\x91"
+)
 
 encode: Callable[[Record], bytes] = msgspec.msgpack.Encoder().encode
 encode_json: Callable[[Record], bytes] = msgspec.json.Encoder().encode  # as in the journal and in an export
@@ -66,6 +82,26 @@ def digest_keys(first: str, others: Iterable[bytes]) -> Iterator[bytes]:
         digest = begin()
         digest.update(len(other).to_bytes(4, "little") + other)
         yield digest.digest()
+
+
+def pack_value(value: bytes) -> bytes:
+    """The value as it is kept in a row: a long one packed, where that is shorter."""
+    if len(value) < _PACKED_BYTES_MIN:
+        return value
+    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL, zdict=_DICTIONARY)
+    return min(value, _PACKED + packer.compress(value) + packer.flush(), key=len)
+
+
+def unpack_value(kept: bytes) -> bytes:
+    """The value in a row. A damaged one is left as it is, and cannot be decoded."""
+    if not kept.startswith(_PACKED):
+        return kept
+    unpacker = zlib.decompressobj(_WINDOW_BITS, zdict=_DICTIONARY)
+    try:
+        value = unpacker.decompress(kept[len(_PACKED) :])
+    except zlib.error:
+        return kept
+    return value if unpacker.eof else kept
 
 
 def encode_rows(rows: NDArray[np.float16] | NDArray[np.int8]) -> bytes:

@@ -29,6 +29,7 @@ FORMATS = {
     1: "what this page describes, without the devices",
     2: "`clock`, `device` and `origin` of a change, `overruled` versions, `device_usage`, `record_clock`; packed "
     "lines; `embedding_rows`",
+    3: "packed values of the database",
 }
 FORMAT = max(FORMATS)
 

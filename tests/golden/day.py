@@ -28,6 +28,7 @@ from mnemo_core.retrieval.ranking.late_interaction import Codes, quantize
 from mnemo_core.retrieval.ranking.rankers import RANKERS
 from mnemo_daemon.models.embedders.embedder import Embedder, QueryTokens
 from mnemo_daemon.models.embedders.token_rows import LateForm
+from mnemo_store import codec
 from mnemo_store.journal.line_codec import unpacked
 from mnemo_store.tables import EMBEDDING_ROWS, EMBEDDINGS
 from tests.simulation.embedders import Floats, SimulatedEmbedder, SimulatedModels
@@ -263,6 +264,7 @@ def _key(table: str, key: bytes) -> str:
 def _value(table: str, value: bytes) -> Any:
     if table == EMBEDDINGS:
         return f"{len(value)} bytes"
+    value = codec.unpack_value(value)
     if table == "memories":
         return [value[:SEQ_BYTES].hex(), msgspec.msgpack.decode(value[SEQ_BYTES:])]
     if table in PACKED:

@@ -51,7 +51,14 @@ def fill(store: Store) -> None:
     for number in range(1, 9):
         memory = sample_memory(number, f"golden memory {number}: the kettle is on shelf {number} " + "and " * 30)
         write(store, memory, Usage(id=memory.id, access_count=number), what="add")
-    core = sample_memory(9, "golden core memory", layer="core", kind="procedural", tags=("a", "b"), pinned=True)
+    core = sample_memory(
+        9,
+        "golden core memory" + ", with much to say" * 40,
+        layer="core",
+        kind="procedural",
+        tags=("a", "b"),
+        pinned=True,
+    )
     write(store, core, what="add")
     keyed = sample_memory(10, "golden keyed memory", key="the key", namespace="other", speaker="Ada")
     write(store, keyed, what="add")

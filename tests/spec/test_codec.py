@@ -11,7 +11,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from mnemo_store import records
+from mnemo_store import codec, records
 from mnemo_store.codec import decode_memory, digest_key, encode, id_key, id_text, seq_key, seq_of
 from mnemo_store.journal import line_codec
 from mnemo_store.journal.line_codec import (
@@ -94,6 +94,26 @@ def test_a_long_line_is_packed_and_one_that_is_not_is_read_too() -> None:
 def test_the_dictionary_is_the_one_that_packed_lines_were_written_with() -> None:
     digest = hashlib.blake2b(line_codec._DICTIONARY, digest_size=16).hexdigest()
     assert f"{len(line_codec._DICTIONARY)} bytes, {digest}" in FORMAT_PAGE.read_text()
+
+
+def test_a_long_value_is_packed_and_a_damaged_one_is_left_as_it_is() -> None:
+    value = codec.encode(sample_memory(1, "tea at noon and what to bring along " * 30))
+    packed = codec.pack_value(value)
+    assert packed[0] == 0xC1
+    assert len(packed) < len(value) / 3
+    assert codec.unpack_value(packed) == value
+    assert codec.unpack_value(value) == value, "as an older format left it"
+    for plain in (value[:511], random.Random(1).randbytes(2000)):
+        assert codec.pack_value(plain) == plain
+    for damaged in (packed[:-9], packed[:1] + b"\xff" + packed[2:]):
+        assert codec.unpack_value(damaged) == damaged
+        with pytest.raises(msgspec.DecodeError):
+            codec.decode_memory(codec.unpack_value(damaged))
+
+
+def test_the_dictionary_is_the_one_that_packed_values_were_written_with() -> None:
+    digest = hashlib.blake2b(codec._DICTIONARY, digest_size=16).hexdigest()
+    assert f"{len(codec._DICTIONARY)} bytes, {digest}" in FORMAT_PAGE.read_text()
 
 
 def test_a_packed_line_that_cannot_be_unpacked_is_refused_with_the_reason() -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -283,7 +284,7 @@ def test_a_map_that_cannot_grow_is_done_without(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(database_files, "MAP_BYTES_MAX", 1 << 18)
     with opened(tmp_path, map_bytes=1 << 18) as store:
         for number in range(1, 101):
-            remember(store, number, "x" * 8000)
+            remember(store, number, random.Random(number).randbytes(4000).hex())
         assert "full and cannot grow" in store.degraded
         assert len(contents(store)) == 100
 

@@ -2,7 +2,7 @@
 
 The keys of embeddings are hashes. Long values under keys that come in no order leave two fifths of LMDB's pages empty,
 so the values lie in a table of their own, in the order in which they came, and the table of embeddings has references
-to them. Only this module knows: it shows each row as its key and its value.
+to them. Long values of other tables are packed. Only this module knows: it shows each row as its key and its value.
 """
 
 import contextlib
@@ -73,7 +73,9 @@ class TableSnapshot(Snapshot):
 
     def _shown(self, table: str, value: Any) -> Any:
         """The value that a row is shown with; empty, which is none, where a reference leads to nothing."""
-        if table != EMBEDDINGS or not _is_reference(value):
+        if table != EMBEDDINGS:
+            return value if value is None else codec.unpack_value(value)
+        if not _is_reference(value):
             return value
         return self._txn.get(value[1:], b"", db=self._tables[EMBEDDING_ROWS])
 
@@ -85,14 +87,14 @@ class TableSnapshot(Snapshot):
         with self._txn.cursor(db=self._tables[table]) as cursor:
             more = cursor.set_range(start) if start else cursor.first()
             while more:
-                yield cursor.key(), cursor.value()
+                yield cursor.key(), self._shown(table, cursor.value())
                 more = cursor.next()
 
     def _last_rows(self, table: str) -> Iterator[tuple[bytes, Any]]:
         with self._txn.cursor(db=self._tables[table]) as cursor:
             more = cursor.last()
             while more:
-                yield cursor.key(), cursor.value()
+                yield cursor.key(), self._shown(table, cursor.value())
                 more = cursor.prev()
 
     def row_count(self, table: str) -> int:
@@ -150,6 +152,8 @@ class TableWriter(TableSnapshot, StateWriter):
                 table, key = EMBEDDING_ROWS, before[1:]
             else:
                 value = self._append_embedding(value)
+        else:
+            value = codec.pack_value(value)
         handle = self._tables[table]
         if table not in INDEXES:  # all values of one of these have the same length
             before = self._txn.get(key, db=handle)
@@ -202,7 +206,7 @@ class TableWriter(TableSnapshot, StateWriter):
     def append_rows(self, table: str, rows: Sequence[TableRow]) -> None:
         """Appends rows in the order of their keys, after all that are there."""
         for key, value in rows:
-            kept = self._append_embedding(value) if table == EMBEDDINGS else value
+            kept = self._append_embedding(value) if table == EMBEDDINGS else codec.pack_value(value)
             self._txn.put(key, kept, append=True, db=self._tables[table])
 
     def delete_row(self, table: str, row: TableRow) -> None:
