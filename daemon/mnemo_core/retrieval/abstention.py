@@ -142,7 +142,7 @@ def _share(values: NDArray[np.floating]) -> NDArray[np.floating]:
 
 CLOSEST = 5  # memories whose mean closeness is a sign
 EVENT_WEIGHT = 0.1  # of the score of what happened once
-RELEVANT_MIN, RELEVANT_SHARE = 0.04, 0.1  # the least score of a memory, and its share of the best
+RELEVANT_MIN, RELEVANT_SHARE = 0.02, 0.1  # the least score of a memory, and its share of the best
 _ODDS_OFFSET = 1e-3
 
 
