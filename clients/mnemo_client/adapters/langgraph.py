@@ -99,7 +99,13 @@ class MnemoStore(BaseStore):
             case SearchOp():
                 return self._search(op)
             case ListNamespacesOp():
-                return self._list_namespaces(op)
+                found = {_place_of(memory)[0] for memory in self._values.newest()}
+                named = {
+                    namespace[: op.max_depth]
+                    for namespace in found
+                    if all(_is_match(condition, namespace) for condition in op.match_conditions or ())
+                }
+                return sorted(named)[op.offset : op.offset + op.limit]
             case PutOp():
                 return None
         raise ValueError(f"unknown operation: {op!r}")
@@ -185,15 +191,6 @@ class MnemoStore(BaseStore):
             "value": self._values.value_of(memory) if value is None else value, "key": key, "namespace": namespace,
             "created_at": _time_of(memory.created_at), "updated_at": _time_of(memory.modified_at),
         }  # fmt: skip
-
-    def _list_namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
-        found = {_place_of(memory)[0] for memory in self._values.newest()}
-        named = {
-            namespace[: op.max_depth]
-            for namespace in found
-            if all(_is_match(condition, namespace) for condition in op.match_conditions or ())
-        }
-        return sorted(named)[op.offset : op.offset + op.limit]
 
 
 def _key_of(namespace: Namespace, key: str) -> str:

@@ -75,20 +75,17 @@ class ContextInjector:
                 why = "unchanged"
             elif block:
                 blocks[asked] = block
-                self._bound(blocks)
+                # Once the blocks of a conversation are too long, take out the older half at once: each time that one
+                # goes, the model server evaluates all of the prompt after it
+                most = BLOCKS_MAX * self._budget * CHARS_PER_TOKEN
+                if sum(map(len, blocks.values())) > most:
+                    while len(blocks) > 1 and sum(map(len, blocks.values())) > most // 2:
+                        blocks.popitem(last=False)
         inserted = {place: blocks[each] for each, place in places.items() if each in blocks}
         if not inserted:
             return body, why or "nothing"
         fields[kind.messages] = msgspec.Raw(msgspec.json.encode(_with_blocks(kind, messages, inserted)))
         return msgspec.json.encode(fields), why
-
-    def _bound(self, blocks: OrderedDict[str, str]) -> None:
-        """Once the blocks of a conversation are too long, take out the older half at once: each time that one goes, the
-        model server evaluates all of the prompt after it."""
-        most = BLOCKS_MAX * self._budget * CHARS_PER_TOKEN
-        if sum(map(len, blocks.values())) > most:
-            while len(blocks) > 1 and sum(map(len, blocks.values())) > most // 2:
-                blocks.popitem(last=False)
 
     def _user_places(self, messages: list[msgspec.Raw]) -> dict[str, int]:
         """Return the places of the latest messages of the user, by a hash that tells equal ones apart."""

@@ -18,7 +18,6 @@ from mnemo_client.protocol.ingestion import (
     IngestAnswer,
     IngestRequest,
     PieceAnswer,
-    ReclassificationView,
     ReclassifyRequest,
     Turn,
     TurnsRequest,
@@ -74,7 +73,11 @@ def reclassify(context: CommandContext) -> None:
     if context.print_json_if_asked():
         return
     for row in answer.changes[:SHOWN_MAX]:
-        context.print(_reclassification_line(row, context.style))
+        changes = ", ".join(
+            f"{name} {_value(row.before.get(name))} -> {_value(value)}" for name, value in row.after.items()
+        )
+        why = context.style.dim(f"({sanitize(row.why)})")
+        context.print(f"{context.style.location(short_id(row.id))}  {_excerpt(row.content)}\n{' ' * 10}{changes} {why}")
     if answer.changed > SHOWN_MAX:
         context.message(f"and {answer.changed - min(SHOWN_MAX, len(answer.changes))} more: --json shows up to 500")
     would = "would be changed" if answer.dry_run else "changed"
@@ -164,14 +167,6 @@ def _ingest_lines(name: str, answer: IngestAnswer, style: TextStyle) -> Iterator
 def _excerpt(content: str) -> str:
     line = next((line.strip() for line in content.splitlines() if line.strip()), "")
     return clip(sanitize(line), PIECE_CELLS)
-
-
-def _reclassification_line(row: ReclassificationView, style: TextStyle) -> str:
-    changes = ", ".join(
-        f"{name} {_value(row.before.get(name))} -> {_value(value)}" for name, value in row.after.items()
-    )
-    why = style.dim(f"({sanitize(row.why)})")
-    return f"{style.location(short_id(row.id))}  {_excerpt(row.content)}\n{' ' * 10}{changes} {why}"
 
 
 def _value(value: Any) -> str:
