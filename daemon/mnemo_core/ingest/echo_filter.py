@@ -37,14 +37,6 @@ class EchoResult(NamedTuple):
     ids: tuple[str, ...]
 
 
-class _Words(NamedTuple):
-    """The words of a text, folded, and where each stands."""
-
-    words: list[str]
-    starts: list[int]
-    ends: list[int]
-
-
 class _Handout(NamedTuple):
     """A returned content. Its words are one string with _BETWEEN between them: as a tuple and a set they would take
     twenty times the bytes of the content."""
@@ -137,7 +129,7 @@ class HandoutLog:
             self._order.move_to_end(key)
             self._sessions[session].move_to_end((memory_id, content))
             return
-        words = _words(content).words
+        words, _, _ = _words(content)
         given = _Handout(memory_id, _BETWEEN.join(words), max(words, key=len, default=""), len(content))
         if not given.joined:
             return
@@ -260,7 +252,8 @@ def _character(number: int) -> str:
     return chr(number if number < _SURROGATES_FROM else number + _SURROGATES)
 
 
-def _words(text: str) -> _Words:
+def _words(text: str) -> tuple[list[str], list[int], list[int]]:
+    """The words of a text, folded, and where each begins and ends."""
     words, starts, ends = [], [], []
     for match in _WORD.finditer(text):
         if match.lastgroup == "lead":
@@ -268,7 +261,7 @@ def _words(text: str) -> _Words:
         words.append(_folded(match[0], is_sign=match.lastgroup == "sign"))
         starts.append(match.start())
         ends.append(match.end())
-    return _Words(words, starts, ends)
+    return words, starts, ends
 
 
 def _folded(word: str, *, is_sign: bool) -> str:

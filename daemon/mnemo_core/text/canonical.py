@@ -395,7 +395,11 @@ def _year(atom: TextToken) -> bool:
 def _verbs(atoms: list[TextToken]) -> list[TextToken]:
     """English tenses that say the same, said the same way. `was`, `had` and `will` stay: they say when."""
     found: list[TextToken] = []
-    telling = _telling_from(atoms)
+    # For each place, and the end, the first one from there on that is neither a light word nor a `not`
+    telling = [len(atoms)] * (len(atoms) + 1)
+    for at in range(len(atoms) - 1, -1, -1):
+        is_light = atoms[at].value.lower() in LIGHT or atoms[at].value == "not"
+        telling[at] = telling[at + 1] if is_light else at
     at = 0
     while at < len(atoms):
         value, kind = atoms[at]
@@ -432,15 +436,6 @@ def _verbs(atoms: list[TextToken]) -> list[TextToken]:
 
 
 _TENSES = _BEING | {"was", "were", "have", "has"}
-
-
-def _telling_from(atoms: Sequence[TextToken]) -> list[int]:
-    """For each place, and the end, the first one from there on that is neither a light word nor a `not`."""
-    found = [len(atoms)] * (len(atoms) + 1)
-    for at in range(len(atoms) - 1, -1, -1):
-        is_light = atoms[at].value.lower() in LIGHT or atoms[at].value == "not"
-        found[at] = found[at + 1] if is_light else at
-    return found
 
 
 def _ends_verb(atoms: Sequence[TextToken], at: int) -> bool:
