@@ -44,11 +44,11 @@ from mnemo_daemon.assistance.question_answering import AnsweredQuestion, CitedSe
 from mnemo_daemon.indexing.index import IndexProgress
 from mnemo_daemon.ingest.ingest_pipeline import IngestResult
 from mnemo_daemon.memories.history import MemoryDifference, MemoryVersion
-from mnemo_daemon.memories.memory_service import MemoryDetails, MemoryEdge
+from mnemo_daemon.memories.memory_service import MemoryDetails
 from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome, shown_score
 from mnemo_daemon.sessions.resume import Resume
 from mnemo_daemon.times import local_day
-from mnemo_store.records import Cycle, Memory
+from mnemo_store.records import Cycle, Edge, Memory
 
 NOT_ASSUMED = ProfilePlace("do_not_assume")
 TRAIL_CHARS_MAX = 120  # of title and headings, in a line of the context block
@@ -145,10 +145,10 @@ def ask_sentence(sentence: CitedSentence) -> AskSentence:
     return AskSentence(text=text, ids=[quoted.hit.details.memory.id for quoted in quotes])
 
 
-def edge(row: MemoryEdge, root_paths: Mapping[str, str]) -> EdgeView:
+def edge_view(edge: Edge, other: MemoryDetails, root_paths: Mapping[str, str]) -> EdgeView:
     return EdgeView(
-        relation=row.edge.relation, direction="from" if row.edge.source == row.other.memory.id else "to",
-        at=row.edge.at, memory=memory_view(row.other, root_paths), via=row.edge.via or None,
+        relation=edge.relation, direction="from" if edge.source == other.memory.id else "to", at=edge.at,
+        memory=memory_view(other, root_paths), via=edge.via or None,
     )  # fmt: skip
 
 

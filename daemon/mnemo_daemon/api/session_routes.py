@@ -198,7 +198,7 @@ class RunsApi(Resource):
         wanted = MemoryFilter(
             namespaces=(access.writable_namespace(request),), user_id=request.ask.user_id or "local", states=STATES
         )
-        steps = self._services.runs.read(_run_of(request), wanted).steps
+        steps, _ = self._services.runs.read(_run_of(request), wanted)
         return place_of_step(steps[-1])[0] + 1 if steps else 1
 
     def _summarized(self, request: Request, run: str, until: float) -> Reply:

@@ -204,11 +204,11 @@ class Compression:
             is_erased = snapshot.forgotten(skip_hash(snapshot.meta("salt"), text)) is not None
             if is_erased or not is_same or not all(is_compressible(memory, snapshot.now) for memory in now):
                 return WriteResult((), None)
-            made = compress_session(now, text, method, summary_id, snapshot.now, caller.trust)
-            usage = initial_usage(made.summary, epoch_of(snapshot))
-            stated = write_plan.put_facts(made.summary, text, facts, snapshot, self._store.new_id)
-            changes: list[Change] = [PutMemory(data=each) for each in (made.summary, *made.originals)]
-            return WriteResult((*changes, PutUsage(data=usage), *stated), made.summary, COMPRESS, group)
+            summary, originals = compress_session(now, text, method, summary_id, snapshot.now, caller.trust)
+            usage = initial_usage(summary, epoch_of(snapshot))
+            stated = write_plan.put_facts(summary, text, facts, snapshot, self._store.new_id)
+            changes: list[Change] = [PutMemory(data=each) for each in (summary, *originals)]
+            return WriteResult((*changes, PutUsage(data=usage), *stated), summary, COMPRESS, group)
 
         if dry_run:
             with self._store.snapshot() as snapshot:

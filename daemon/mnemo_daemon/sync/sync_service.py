@@ -276,7 +276,12 @@ class SyncService:
         writer = self._open_writer(folder, key)
         self._list(folder, key)
         self._trash_passages_read_here()
-        self._pull(folder, key)
+        devices = [each for each in device_names(folder) if self._is_read(each)]
+        has_moved = True
+        while has_moved and not self._stopping.is_set():
+            has_moved = False
+            for device in devices:
+                has_moved = self._pull_device(folder, key, device) or has_moved
         if not self._stopping.is_set():
             self._hear_complaints(folder, key)
             try:
@@ -402,15 +407,6 @@ class SyncService:
             self._share_again(error)
         self._writer = writer
         return writer
-
-    def _pull(self, folder: Path, key: GroupKey) -> None:
-        """Merges what has arrived of the other devices, until nothing more can be merged."""
-        devices = [each for each in device_names(folder) if self._is_read(each)]
-        has_moved = True
-        while has_moved and not self._stopping.is_set():
-            has_moved = False
-            for device in devices:
-                has_moved = self._pull_device(folder, key, device) or has_moved
 
     def _is_read(self, device: str) -> bool:
         state = self.require_state()
