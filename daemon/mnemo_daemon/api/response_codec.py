@@ -336,36 +336,6 @@ def explain_context(
     """The lines and sections of a context block. cut_by_chars: hits that its characters had no room for; budget:
     tokens of the recall that it is made of."""
     why = {} if trace is None else {each.id: each.why for each in trace.candidates}
-    parts = _context_parts(block, why)
-    lines = list[TextLine]()
-    for text, place in located_lines(block.text, [part.text for part in parts]) if block.text else ():
-        if place is None:
-            lines.append(TextLine(text=text, section="others" if text == OTHERS_HEADING else "head", tokens=0))
-        else:
-            lines.append(parts[place].line)
-    left_out = Counter[str]()
-    if trace is not None:
-        left_out.update({each.reason: each.count for each in trace.left_out})
-        left_out.update(trace.dropped)
-    if cut_by_chars > 0:
-        left_out["max_chars"] = cut_by_chars
-    known = {
-        "preferences": (budget and budget // PREFERENCES_SHARE, dict[str, int]()),
-        "profile": (budget and budget // PREFERENCES_SHARE, dict[str, int]()),
-        "memories": (budget, dict(left_out)),
-        "others": (budget and budget // OTHERS_SHARE, dict[str, int]()),
-    }
-    # The best candidates that are not in the context, with the reason.
-    kept = {hit.details.memory.id for hit in block.kept} | {memory.id for memory in block.listed}
-    left = [each for each in trace.candidates if each.id not in kept] if trace is not None else []
-    left.sort(key=lambda each: -each.score)
-    below = [TextCandidate(id=each.id, score=each.score, reason=each.dropped or "max_chars")
-             for each in left[:BELOW_MAX]]  # fmt: skip
-    return TextExplanation(lines=lines, sections=_sections(lines, known), below=below)
-
-
-def _context_parts(block: ContextBlock, why: dict[str, list[str]]) -> list[_ContextPart]:
-    """The parts of a block that show memories, in their order."""
     rendered = {hit.details.memory.id: text for hit, text in zip(block.kept, block.rendered, strict=True)}
     ahead = [hit for hit in block.kept if hit.preference and not author_of(hit.details.memory)]
     parts = list[_ContextPart]()
@@ -392,7 +362,31 @@ def _context_parts(block: ContextBlock, why: dict[str, list[str]]) -> list[_Cont
                 reason=_reason(hit, why.get(memory.id, [])), weight=score, condensed=hit.is_cut,
             )  # fmt: skip
             parts.append(_ContextPart(own_line, line))
-    return parts
+    lines = list[TextLine]()
+    for text, number in located_lines(block.text, [part.text for part in parts]) if block.text else ():
+        if number is None:
+            lines.append(TextLine(text=text, section="others" if text == OTHERS_HEADING else "head", tokens=0))
+        else:
+            lines.append(parts[number].line)
+    left_out = Counter[str]()
+    if trace is not None:
+        left_out.update({each.reason: each.count for each in trace.left_out})
+        left_out.update(trace.dropped)
+    if cut_by_chars > 0:
+        left_out["max_chars"] = cut_by_chars
+    known = {
+        "preferences": (budget and budget // PREFERENCES_SHARE, dict[str, int]()),
+        "profile": (budget and budget // PREFERENCES_SHARE, dict[str, int]()),
+        "memories": (budget, dict(left_out)),
+        "others": (budget and budget // OTHERS_SHARE, dict[str, int]()),
+    }
+    # The best candidates that are not in the context, with the reason.
+    kept = {hit.details.memory.id for hit in block.kept} | {memory.id for memory in block.listed}
+    left = [each for each in trace.candidates if each.id not in kept] if trace is not None else []
+    left.sort(key=lambda each: -each.score)
+    below = [TextCandidate(id=each.id, score=each.score, reason=each.dropped or "max_chars")
+             for each in left[:BELOW_MAX]]  # fmt: skip
+    return TextExplanation(lines=lines, sections=_sections(lines, known), below=below)
 
 
 _AHEAD = "an instruction, which comes first"

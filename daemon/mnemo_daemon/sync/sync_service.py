@@ -526,7 +526,15 @@ class SyncService:
         if state.to_clean:  # rewrite this device's segments without what was erased
             writer.rewrite(partial(without_erased, state.to_clean))
             self._save(msgspec.structs.replace(state, to_clean=[]))
-        self._compact(folder, key)
+        # Has this device's segments replaced by the state of the store at the next exchange, once they are many and
+        # every other device has read them
+        state = self.require_state()
+        if state.position.segment - newest_snapshot(folder, key, state.device) < SEGMENTS_MAX:
+            return
+        others = [each.seen for each in self._listed if each.device != state.device and each.is_waited_for]
+        read = (seen.positions.get(state.device, START).count if seen is not None else 0 for seen in others)
+        if all(count >= state.position.count for count in read):
+            self._save(msgspec.structs.replace(state, has_shared=False))
 
     def _share_whole(self, folder: Path, key: GroupKey, writer: SegmentWriter) -> None:
         """Replaces all that this device has shared by the state of the store."""
@@ -574,17 +582,6 @@ class SyncService:
         erased = list(dict.fromkeys((*state.erased, *ids)))[-ERASED_KEPT_MAX:]
         to_clean = list(dict.fromkeys((*state.to_clean, *ids)))
         self._save(msgspec.structs.replace(state, erased=erased, to_clean=to_clean))
-
-    def _compact(self, folder: Path, key: GroupKey) -> None:
-        """Has this device's segments replaced by the state of the store at the next exchange, once they are many and
-        every other device has read them."""
-        state = self.require_state()
-        if state.position.segment - newest_snapshot(folder, key, state.device) < SEGMENTS_MAX:
-            return
-        others = [each.seen for each in self._listed if each.device != state.device and each.is_waited_for]
-        read = (seen.positions.get(state.device, START).count if seen is not None else 0 for seen in others)
-        if all(count >= state.position.count for count in read):
-            self._save(msgspec.structs.replace(state, has_shared=False))
 
     # State
 

@@ -57,7 +57,21 @@ def ingest(context: CommandContext) -> int:
 def turns(context: CommandContext) -> int:
     """Store a conversation of one JSON object a line: role (user or agent), content, and optionally speaker and at."""
     options = context.options
-    parsed = _parse_turns(_read(context, options.file), options.file)
+    text = _read(context, options.file)
+    parsed = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            parsed.append(msgspec.json.decode(line, type=Turn))
+        except msgspec.DecodeError as wrong:
+            message = str(wrong)
+            if isinstance(wrong, msgspec.ValidationError):
+                from mnemo_client.protocol import validation
+
+                message = validation.explain(wrong, Turn, msgspec.json.decode(line)).message
+            hint = 'a line is {"role": "user", "content": "…"}, optionally with "speaker" and "at"'
+            raise UsageError(f"{options.file}:{number}: {message}", hint) from wrong
     client = context.client()
     worst = EXIT_DONE
     for start in range(0, len(parsed), TURNS_A_REQUEST):
@@ -104,24 +118,6 @@ def _read(context: CommandContext, name: str) -> str:
     if len(text.encode()) > INGEST_BYTES_MAX:
         raise UsageError(f"{name} has more than {INGEST_BYTES_MAX} bytes", "ingest it in parts, or watch its folder")
     return text
-
-
-def _parse_turns(text: str, name: str) -> list[Turn]:
-    parsed = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            parsed.append(msgspec.json.decode(line, type=Turn))
-        except msgspec.DecodeError as wrong:
-            message = str(wrong)
-            if isinstance(wrong, msgspec.ValidationError):
-                from mnemo_client.protocol import validation
-
-                message = validation.explain(wrong, Turn, msgspec.json.decode(line)).message
-            hint = 'a line is {"role": "user", "content": "…"}, optionally with "speaker" and "at"'
-            raise UsageError(f"{name}:{number}: {message}", hint) from wrong
-    return parsed
 
 
 def _report(context: CommandContext, name: str, answer: IngestAnswer) -> int:

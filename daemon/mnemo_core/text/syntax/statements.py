@@ -408,7 +408,21 @@ def _english_triple(sentence: str) -> Triple | None:
     verb = words[found.verb].bare
     if verb in english.BE:
         return _copula(subject, verb, rest, tail)
-    return _with_verb(subject, verb, rest, tail)
+    is_past = verb in english.BASE_OF_PAST
+    base = english.BASE_OF_PAST.get(verb) or english.BASE_OF_THIRD.get(verb) or verb
+    if verb in english.TIMELESS and verb != "cost":
+        return None
+    joined = f"{base} {tail[0]}"
+    if joined in _WITH_PREPOSITION and len(tail) > 1:
+        said = " ".join(rest.split()[1:])
+        # What was so in the past is not what is so: only what happens once keeps its base form.
+        predicate = f"{verb} {tail[0]}" if is_past and base not in _EVENTS else joined
+        return Triple(subject, predicate, said) if said else None
+    if base not in _PLAIN_VERBS or tail[0] in english.PREPOSITIONS or tail[0] == "to":
+        return None
+    if tail[0] in english.PARTICIPLES and base == "have":
+        return None
+    return Triple(subject, verb if is_past and base not in _EVENTS else base, rest)
 
 
 _NOT_PLAIN = frozenset(
@@ -457,24 +471,6 @@ def _is_attribute(what: str, value: str) -> bool:
     if words[-1] in _ATTRIBUTES or words[0] in {"favourite", "favorite"}:
         return True
     return words[-1] in _RELATIVES and all(word[0].isupper() for word in value.split())
-
-
-def _with_verb(subject: str, verb: str, rest: str, tail: Sequence[str]) -> Triple | None:
-    is_past = verb in english.BASE_OF_PAST
-    base = english.BASE_OF_PAST.get(verb) or english.BASE_OF_THIRD.get(verb) or verb
-    if verb in english.TIMELESS and verb != "cost":
-        return None
-    joined = f"{base} {tail[0]}"
-    if joined in _WITH_PREPOSITION and len(tail) > 1:
-        said = " ".join(rest.split()[1:])
-        # What was so in the past is not what is so: only what happens once keeps its base form.
-        predicate = f"{verb} {tail[0]}" if is_past and base not in _EVENTS else joined
-        return Triple(subject, predicate, said) if said else None
-    if base not in _PLAIN_VERBS or tail[0] in english.PREPOSITIONS or tail[0] == "to":
-        return None
-    if tail[0] in english.PARTICIPLES and base == "have":
-        return None
-    return Triple(subject, verb if is_past and base not in _EVENTS else base, rest)
 
 
 _VERBS_DE = lexicon.words("facts", "verbs_de")
