@@ -65,7 +65,15 @@ class ContextInjector:
         while len(self._blocks) > CONVERSATIONS_MAX:
             self._blocks.popitem(last=False)
         fields, messages = _raw_messages(kind, body)
-        places = self._user_places(messages)
+        # The places of the latest messages of the user, by a hash that tells equal ones apart.
+        places: dict[str, int] = {}
+        for place, raw in list(enumerate(messages))[-HISTORY_MAX:]:
+            text = _user_text(raw)
+            digest = self._conversations.digest("block", text) if text else ""
+            while digest and digest in places:
+                digest = self._conversations.digest("again", digest)
+            if digest:
+                places[digest] = place
         asked = next(reversed(places), None)
         why = "" if asked is not None else "unreadable"
         if asked is not None and asked not in blocks:
@@ -86,18 +94,6 @@ class ContextInjector:
             return body, why or "nothing"
         fields[kind.messages] = msgspec.Raw(msgspec.json.encode(_with_blocks(kind, messages, inserted)))
         return msgspec.json.encode(fields), why
-
-    def _user_places(self, messages: list[msgspec.Raw]) -> dict[str, int]:
-        """Return the places of the latest messages of the user, by a hash that tells equal ones apart."""
-        found: dict[str, int] = {}
-        for place, raw in list(enumerate(messages))[-HISTORY_MAX:]:
-            text = _user_text(raw)
-            digest = self._conversations.digest("block", text) if text else ""
-            while digest and digest in found:
-                digest = self._conversations.digest("again", digest)
-            if digest:
-                found[digest] = place
-        return found
 
     async def _context(self, session: str, message: ChatMessage) -> tuple[str, str]:
         """Return the block for a message, and why there is none. A daemon that does not answer is left alone for a

@@ -184,7 +184,24 @@ def strip_echoes(text: str, given: Sequence[_Handout]) -> EchoResult:
         return EchoResult("" if text.strip() and _FRAME_ALONE.fullmatch(text) else text, ())
     matches.sort()
     ids = dict.fromkeys(memory_id for match in matches for memory_id in match.ids)
-    return EchoResult(_rest(page, matches), tuple(ids))
+    # The text without the matches, their frames, and the marks that are then left alone
+    spans: list[tuple[int, int]] = []
+    for match in matches:
+        closing = _CLOSING.match(page.text, page.ends[match.last - 1])
+        spans.append((match.start, closing.end() if closing else page.ends[match.last - 1]))
+    starts = [start for start, _ in spans]
+    tags = [tag.span() for tag in page.tags]
+    for start, end in _blocks(page.text):
+        if bisect_left(starts, start) < bisect_left(starts, end):
+            spans += tags[bisect_left(tags, (start, 0)) : bisect_left(tags, (end, 0))]
+    spans += _resume_lines(page.text, spans)
+    spans.sort()
+    front, back = page.text[: spans[0][0]].strip(), page.text[spans[-1][1] :].strip()
+    if _TAGS[0].endswith(front) or _TORN_FRONT.fullmatch(front):
+        spans.insert(0, (0, spans[0][0]))
+    if _TAGS[1].startswith(back) or _HEAD_END.fullmatch(back) or _MARKS.fullmatch(back):
+        spans.append((spans[-1][1], len(page.text)))
+    return EchoResult(_without(page.text, spans), tuple(ids))
 
 
 class _EchoText:
@@ -400,27 +417,6 @@ _MARKS = lazy_pattern(r"[\s>\"'“”«»‘’*_`•·()\[\].,:;!…\\-]*+(?:\d
 _BLANK_LINES = lazy_pattern(r"\n(?:[ \t]*+\n){2,}+")
 _EMPTY_FENCE = lazy_pattern(r"^(```|~~~)\w*+\n\s*+\1$", re.MULTILINE)
 _SPACES = lazy_pattern(r" {2,}+")
-
-
-def _rest(page: _EchoText, matches: Sequence[_Match]) -> str:
-    """The text without the matches, their frames, and the marks that are then left alone."""
-    spans: list[tuple[int, int]] = []
-    for match in matches:
-        closing = _CLOSING.match(page.text, page.ends[match.last - 1])
-        spans.append((match.start, closing.end() if closing else page.ends[match.last - 1]))
-    starts = [start for start, _ in spans]
-    tags = [tag.span() for tag in page.tags]
-    for start, end in _blocks(page.text):
-        if bisect_left(starts, start) < bisect_left(starts, end):
-            spans += tags[bisect_left(tags, (start, 0)) : bisect_left(tags, (end, 0))]
-    spans += _resume_lines(page.text, spans)
-    spans.sort()
-    front, back = page.text[: spans[0][0]].strip(), page.text[spans[-1][1] :].strip()
-    if _TAGS[0].endswith(front) or _TORN_FRONT.fullmatch(front):
-        spans.insert(0, (0, spans[0][0]))
-    if _TAGS[1].startswith(back) or _HEAD_END.fullmatch(back) or _MARKS.fullmatch(back):
-        spans.append((spans[-1][1], len(page.text)))
-    return _without(page.text, spans)
 
 
 def _resume_lines(text: str, removed: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -118,7 +118,17 @@ _QUOTES = lazy_pattern(r'(?<!\d)"|[“”„«»「」『』]')
 
 def _prose(text: str, name: str) -> Iterator[_ProseSpan]:
     """The stretches of prose: wrapped lines together, without code, headings, quotations and tables."""
-    names = _transcribed(text)
+    # The names that stand before lines as who says them: of a known first name, or each more than once
+    counts: dict[str, int] = {}
+    at = 0
+    while at >= 0:
+        label = _LABEL.match(text, at)
+        if label and _is_label(label["name"]):
+            counts[label["name"]] = counts.get(label["name"], 0) + 1
+        at = text.find("\n", at) + 1 or -1
+    known = {name for name in counts if name.split()[0].lower() in english.GIVEN_NAMES}
+    again = {name for name, count in counts.items() if count > 1 and name.lower() not in _ROLES | _NOTES}
+    names = frozenset(known | (again if len(again) > 1 or (again and known) else set()))
     speaker: str | None = name
     fence = ""
     open_since = -1
@@ -165,20 +175,6 @@ def _goes_on(text: str, before: int, at: int) -> bool:
     is_long = len(last) >= 50 and "\n" not in last[-50:]
     is_open = last[-1] in ",.!?。！？" or last.split()[-1].lower() in english.PREPOSITIONS
     return is_open or is_long or first.islower()
-
-
-def _transcribed(text: str) -> frozenset[str]:
-    """The names that stand before lines as who says them: of a known first name, or each more than once."""
-    counts: dict[str, int] = {}
-    at = 0
-    while at >= 0:
-        label = _LABEL.match(text, at)
-        if label and _is_label(label["name"]):
-            counts[label["name"]] = counts.get(label["name"], 0) + 1
-        at = text.find("\n", at) + 1 or -1
-    known = {name for name in counts if name.split()[0].lower() in english.GIVEN_NAMES}
-    again = {name for name, count in counts.items() if count > 1 and name.lower() not in _ROLES | _NOTES}
-    return frozenset(known | (again if len(again) > 1 or (again and known) else set()))
 
 
 def _is_label(name: str) -> bool:
