@@ -84,7 +84,10 @@ class MnemoStore(BaseStore):
         with self._values.lock:
             results: list[Result] = [self._read(op) for op in listed]
             # Of two writes to one item the last one counts.
-            self._write(list({(op.namespace, op.key): op for op in listed if isinstance(op, PutOp)}.values()))
+            puts = {(op.namespace, op.key): op for op in listed if isinstance(op, PutOp)}
+            gone = [self._values.get(_key_of(*place)) for place, op in puts.items() if op.value is None]
+            self._values.delete([memory for memory in gone if memory is not None])
+            self._values.put([self._new_value(op) for op in puts.values() if op.value is not None])
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -109,11 +112,6 @@ class MnemoStore(BaseStore):
             case PutOp():
                 return None
         raise ValueError(f"unknown operation: {op!r}")
-
-    def _write(self, ops: Sequence[PutOp]) -> None:
-        gone = [self._values.get(_key_of(op.namespace, op.key)) for op in ops if op.value is None]
-        self._values.delete([memory for memory in gone if memory is not None])
-        self._values.put([self._new_value(op) for op in ops if op.value is not None])
 
     def _new_value(self, op: PutOp) -> NewValue:
         """Raises ValueError for a namespace that is too deep."""
