@@ -64,7 +64,12 @@ class ContextInjector:
         self._blocks.move_to_end(name)
         while len(self._blocks) > CONVERSATIONS_MAX:
             self._blocks.popitem(last=False)
-        fields, messages = _raw_messages(kind, body)
+        fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        given = fields[kind.messages]
+        if bytes(given)[:1] == b'"':
+            messages = [msgspec.Raw(msgspec.json.encode({"role": "user", "content": given}))]
+        else:
+            messages = msgspec.json.decode(given, type=list[msgspec.Raw])
         # The places of the latest messages of the user, by a hash that tells equal ones apart.
         places: dict[str, int] = {}
         for place, raw in list(enumerate(messages))[-HISTORY_MAX:]:
@@ -123,15 +128,6 @@ class ContextInjector:
 def is_signed(headers: Mapping[str, str]) -> bool:
     """Return True if a header holds for the bytes of the body as they are."""
     return any(name.lower() in SIGNED_HEADERS for name in headers)
-
-
-def _raw_messages(kind: ChatFormat, body: bytes) -> tuple[dict[str, msgspec.Raw], list[msgspec.Raw]]:
-    """Return the fields of a request that can be read, and its messages, each as the bytes that it has."""
-    fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    given = fields[kind.messages]
-    if bytes(given)[:1] == b'"':
-        return fields, [msgspec.Raw(msgspec.json.encode({"role": "user", "content": given}))]
-    return fields, msgspec.json.decode(given, type=list[msgspec.Raw])
 
 
 def _user_text(raw: msgspec.Raw) -> str:
