@@ -179,6 +179,7 @@ def degraded_text(degraded: Sequence[str], status: StatusAnswer | None) -> str:
 
 
 def degraded_reason(name: str, status: StatusAnswer | None) -> str:
+    """Describe one missing part of an answer: without vectors, by the state of the model."""
     if name == "vectors":
         model = status.models.get("embedding") if status is not None else None
         vectors = status.views.get("vectors") if status is not None else None
