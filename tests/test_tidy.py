@@ -19,10 +19,10 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("store", "daemon", "clients", "tests", "packaging", "systemd", ".ci")
 OUR_PACKAGES = ("mnemo_store", "mnemo_core", "mnemo_daemon", "mnemo_client")
 # The lines of Python that each folder may have: raising one is a line of the change that names the feature.
-LINES_MAX = {"clients": 21_090, "daemon": 68_000, "packaging": 1_520, "store": 12_178}
+LINES_MAX = {"clients": 20_965, "daemon": 67_835, "packaging": 1_520, "store": 12_178}
 # What people can read, and have to keep true: words that nothing generates, outside of blocks of code; of all pages.
 README_WORDS_MAX = 1_200
-PAGES_WORDS_MAX = 58_950
+PAGES_WORDS_MAX = 59_000
 MODULE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 70
 TEST_NAME_WORDS_MIN = 3

@@ -128,7 +128,14 @@ class ClientConnection:
         if not repeatable and time.monotonic() - self._used_at > IDLE_SECONDS_MAX:
             self.close()
         was_kept = self._connection is not None
-        connection = self._connect()
+        if self._connection is None:
+            try:
+                self._connection = SocketConnection(self.socket_path, self.timeout)
+            except OSError as failed:
+                raise UnreachableError(
+                    _unreachable_message(self.socket_path, failed), "start it with: mnemo up"
+                ) from failed
+        connection = self._connection
         try:
             self._used_at = time.monotonic()
             return connection.exchange(method, target, self._headers(data, namespace), data)
@@ -158,16 +165,6 @@ class ClientConnection:
         if self.agent is not None:
             headers["X-Mnemo-Agent"] = _header_value(self.agent)
         return headers
-
-    def _connect(self) -> SocketConnection:
-        if self._connection is None:
-            try:
-                self._connection = SocketConnection(self.socket_path, self.timeout)
-            except OSError as failed:
-                raise UnreachableError(
-                    _unreachable_message(self.socket_path, failed), "start it with: mnemo up"
-                ) from failed
-        return self._connection
 
     @contextmanager
     def _reading(

@@ -100,13 +100,14 @@ def start(
         began_at = 0
     descriptor = _open_log(log)
     try:
+        places = {"MNEMO_DATA_DIR": data_folder, "MNEMO_CONFIG": config_file, "MNEMO_SOCKET": socket_path}
         child = subprocess.Popen(
             [sys.executable, "-m", "mnemo_daemon"],
             stdin=subprocess.DEVNULL,
             stdout=descriptor,
             stderr=descriptor,
             cwd="/",
-            env=_absolute(environ),
+            env={**environ, **{name: str(places[name](environ)) for name in chosen_locations(environ)}},
             start_new_session=True,
         )
     finally:
@@ -181,12 +182,6 @@ def _await_first_answer(child: "Popen[bytes]", path: Path, log: Path, began_at: 
             time.sleep(POLL_SECONDS)
         if child.poll() is not None and not is_listening(path):
             raise _start_failed(child.returncode, path, log, began_at) from None
-
-
-def _absolute(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment with the paths in it made absolute."""
-    places = {"MNEMO_DATA_DIR": data_folder, "MNEMO_CONFIG": config_file, "MNEMO_SOCKET": socket_path}
-    return {**environ, **{name: str(places[name](environ)) for name in chosen_locations(environ)}}
 
 
 def stop(client: "Client", seconds_max: float = STOP_SECONDS_MAX) -> bool:

@@ -33,7 +33,12 @@ def main() -> int:
     """Bind the socket first, so that clients can connect at once; then load the rest."""
     arguments = sys.argv[1:]
     if arguments:
-        return _answer_argument(arguments)
+        if arguments == ["--version"]:
+            sys.stdout.write(f"mnemod {VERSION}\n")
+            return 0
+        asked = arguments in (["--help"], ["-h"])
+        (sys.stdout if asked else sys.stderr).write(USAGE)
+        return 0 if asked else 2
     with _cheap_imports():
         from mnemo_daemon import settings
         from mnemo_daemon.server.extra_listeners import ExtraListeners
@@ -114,15 +119,6 @@ def _cheap_imports() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-def _answer_argument(arguments: list[str]) -> int:
-    if arguments == ["--version"]:
-        sys.stdout.write(f"mnemod {VERSION}\n")
-        return 0
-    asked = arguments in (["--help"], ["-h"])
-    (sys.stdout if asked else sys.stderr).write(USAGE)
-    return 0 if asked else 2
 
 
 def _fail(message: str, code: int) -> int:

@@ -82,7 +82,11 @@ class MemoryFiles:
     def str_replace(self, command: StrReplaceCommand) -> str:
         """Replace a text that a file has once."""
         file = self._file(command.path)
-        places = _places_of(command.old_str, file.content)
+        part = command.old_str
+        places, at = [], file.content.find(part) if part else -1
+        while at >= 0:
+            places.append(at)
+            at = file.content.find(part, at + len(part))
         if not places:
             raise ToolError(
                 f"No replacement was performed, old_str `{command.old_str}` did not appear verbatim in {file.key}."
@@ -279,15 +283,6 @@ def _checked(path: str) -> str:
     if len(whole) > PATH_CHARS_MAX:
         raise ToolError(f"The path has {len(whole)} characters, at most {PATH_CHARS_MAX}")
     return whole
-
-
-def _places_of(part: str, text: str) -> list[int]:
-    """Return where the text has the part, which may not be empty to be anywhere."""
-    places, at = [], text.find(part) if part else -1
-    while at >= 0:
-        places.append(at)
-        at = text.find(part, at + len(part))
-    return places
 
 
 def _check_text(text: str) -> None:

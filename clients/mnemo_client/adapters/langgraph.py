@@ -84,7 +84,10 @@ class MnemoStore(BaseStore):
         with self._values.lock:
             results: list[Result] = [self._read(op) for op in listed]
             # Of two writes to one item the last one counts.
-            self._write(list({(op.namespace, op.key): op for op in listed if isinstance(op, PutOp)}.values()))
+            puts = {(op.namespace, op.key): op for op in listed if isinstance(op, PutOp)}
+            gone = [self._values.get(_key_of(*place)) for place, op in puts.items() if op.value is None]
+            self._values.delete([memory for memory in gone if memory is not None])
+            self._values.put([self._new_value(op) for op in puts.values() if op.value is not None])
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -99,15 +102,16 @@ class MnemoStore(BaseStore):
             case SearchOp():
                 return self._search(op)
             case ListNamespacesOp():
-                return self._list_namespaces(op)
+                found = {_place_of(memory)[0] for memory in self._values.newest()}
+                named = {
+                    namespace[: op.max_depth]
+                    for namespace in found
+                    if all(_is_match(condition, namespace) for condition in op.match_conditions or ())
+                }
+                return sorted(named)[op.offset : op.offset + op.limit]
             case PutOp():
                 return None
         raise ValueError(f"unknown operation: {op!r}")
-
-    def _write(self, ops: Sequence[PutOp]) -> None:
-        gone = [self._values.get(_key_of(op.namespace, op.key)) for op in ops if op.value is None]
-        self._values.delete([memory for memory in gone if memory is not None])
-        self._values.put([self._new_value(op) for op in ops if op.value is not None])
 
     def _new_value(self, op: PutOp) -> NewValue:
         """Raises ValueError for a namespace that is too deep."""
@@ -185,15 +189,6 @@ class MnemoStore(BaseStore):
             "value": self._values.value_of(memory) if value is None else value, "key": key, "namespace": namespace,
             "created_at": _time_of(memory.created_at), "updated_at": _time_of(memory.modified_at),
         }  # fmt: skip
-
-    def _list_namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
-        found = {_place_of(memory)[0] for memory in self._values.newest()}
-        named = {
-            namespace[: op.max_depth]
-            for namespace in found
-            if all(_is_match(condition, namespace) for condition in op.match_conditions or ())
-        }
-        return sorted(named)[op.offset : op.offset + op.limit]
 
 
 def _key_of(namespace: Namespace, key: str) -> str:

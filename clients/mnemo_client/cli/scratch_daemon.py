@@ -48,7 +48,17 @@ def scratch_daemon(context: CommandContext, name: str) -> Iterator[Client]:
         yield client
     finally:
         context.terminal.clear_progress()
-        _stop(client, pids)
+        client.timeout = STOP_SECONDS
+        client.close()
+        has_ended = False
+        with contextlib.suppress(MnemoError):
+            has_ended = process.stop(client, STOP_SECONDS)  # False where it does not listen yet
+        for pid in () if has_ended else pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):  # it was waited for already
+                os.waitpid(pid, 0)
+        client.close()
         shutil.rmtree(scratch, ignore_errors=True)
 
 
@@ -72,21 +82,6 @@ def wait_for_vectors(context: CommandContext, client: Client, seconds: float) ->
         time.sleep(POLL_SECONDS)
     context.message(f"The vectors are not ready after {duration_text(seconds)}.")
     return False
-
-
-def _stop(client: Client, pids: list[int]) -> None:
-    """Stop the daemon, or kill it if it does not stop: its data is temporary."""
-    client.timeout = STOP_SECONDS
-    client.close()
-    has_ended = False
-    with contextlib.suppress(MnemoError):
-        has_ended = process.stop(client, STOP_SECONDS)  # False where it does not listen yet
-    for pid in () if has_ended else pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):  # it was waited for already
-            os.waitpid(pid, 0)
-    client.close()
 
 
 def _models_folder(context: CommandContext) -> dict[str, str]:

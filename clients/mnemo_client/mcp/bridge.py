@@ -90,7 +90,15 @@ class Bridge:
             return  # an answer, though the daemon sends no requests
         id = message.get("id") if isinstance(message, dict) else None  # noqa: A001 - JSON-RPC's own name
         try:
-            _check(message)
+            if isinstance(message, list):
+                raise JsonRpcError(INVALID_REQUEST, "batches are not supported; send one message a line")
+            is_whole = isinstance(message, dict) and message.get("jsonrpc") == "2.0"
+            if not is_whole or not isinstance(message.get("method"), str):
+                raise JsonRpcError(INVALID_REQUEST, 'a message must be an object with "jsonrpc": "2.0" and a "method"')
+            if "id" in message and not _is_id(message["id"]):
+                raise JsonRpcError(INVALID_REQUEST, "an id must be a string or a whole number")
+            if not isinstance(message.get("params", {}), dict):
+                raise JsonRpcError(INVALID_PARAMS, "params must be an object")
             self._begin(line, message)
         except JsonRpcError as failure:
             self._send(failure.answer(id if _is_id(id) else None))
@@ -213,19 +221,6 @@ class Bridge:
         with self._writing:
             self._out.write(line + b"\n")
             self._out.flush()
-
-
-def _check(message: Any) -> None:
-    """Check the form of a message. Raises JsonRpcError."""
-    if isinstance(message, list):
-        raise JsonRpcError(INVALID_REQUEST, "batches are not supported; send one message a line")
-    is_whole = isinstance(message, dict) and message.get("jsonrpc") == "2.0"
-    if not is_whole or not isinstance(message.get("method"), str):
-        raise JsonRpcError(INVALID_REQUEST, 'a message must be an object with "jsonrpc": "2.0" and a "method"')
-    if "id" in message and not _is_id(message["id"]):
-        raise JsonRpcError(INVALID_REQUEST, "an id must be a string or a whole number")
-    if not isinstance(message.get("params", {}), dict):
-        raise JsonRpcError(INVALID_PARAMS, "params must be an object")
 
 
 def _decoded(body: bytes) -> JsonObject:

@@ -104,7 +104,13 @@ class PageServer:
         self._secrets = Credentials(SECRETS_MAX, SECRET_SECONDS)
         self._cookies = Credentials(COOKIES_MAX, COOKIE_SECONDS)
         self._drafts: OrderedDict[str, str] = OrderedDict()  # by memory; they outlive a reload of the page
-        files = _static_files()
+        files = {}
+        for file in sorted(STATIC.rglob("*")):
+            if file.suffix in CONTENT_TYPES:
+                data = file.read_bytes()
+                etag = f'"{hashlib.blake2b(data, digest_size=12).hexdigest()}"'
+                files["/" + file.relative_to(STATIC).as_posix()] = (data, CONTENT_TYPES[file.suffix], etag)
+        files["/"] = files.pop("/index.html")
         public = frozenset({*files, "/page/session", "/page/address"})
         self.app = loopback.application(
             port, self._is_signed_in, public=public, headers=HEADERS, body_max=BULK_BYTES_MAX
@@ -244,18 +250,6 @@ class PageServer:
         except OSError as failed:
             return loopback.refusal(500, "failed", f"{words[0]!r} cannot be run: {failed.strerror}")
         return web.json_response({"path": str(path)})
-
-
-def _static_files() -> dict[str, tuple[bytes, str, str]]:
-    """Return the content, type and tag of each file of the page, by its path in the address."""
-    files = {}
-    for file in sorted(STATIC.rglob("*")):
-        if file.suffix in CONTENT_TYPES:
-            data = file.read_bytes()
-            etag = f'"{hashlib.blake2b(data, digest_size=12).hexdigest()}"'
-            files["/" + file.relative_to(STATIC).as_posix()] = (data, CONTENT_TYPES[file.suffix], etag)
-    files["/"] = files.pop("/index.html")
-    return files
 
 
 def _static_handler(data: bytes, content_type: str, etag: str) -> loopback.Handler:

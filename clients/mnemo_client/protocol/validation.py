@@ -35,7 +35,12 @@ def explain(error: msgspec.ValidationError, kind: Any, value: Any) -> InvalidVal
     message, path = (match.group(1), match.group(2) or "") if match else (str(error), "")
     if unknown := _UNKNOWN.match(message):
         name = unknown.group(1)
-        known = _field_names(_type_at(inspect.type_info(kind), path))
+        known = [
+            field.encode_name
+            for each in _alternatives(_type_at(inspect.type_info(kind), path))
+            if isinstance(each, inspect.StructType)
+            for field in each.fields
+        ]
         near = difflib.get_close_matches(name, known, n=1, cutoff=LIKENESS_MIN)
         hint = f"; did you mean `{near[0]}`?" if near else ""
         return InvalidValue(
@@ -52,7 +57,8 @@ def explain(error: msgspec.ValidationError, kind: Any, value: Any) -> InvalidVal
 
 def _given(value: Any, message: str) -> str:
     """Return the refused value; of one that is too long to be shown whole its length, where that is what is wrong."""
-    shown = _printable_value(value)
+    text = msgspec.json.encode(value, enc_hook=repr).decode(errors="replace")
+    shown = printable(text if len(text) <= VALUE_CHARACTERS_MAX else text[:VALUE_CHARACTERS_MAX] + "…")
     return f"one of {len(value)}" if shown.endswith("…") and " of length <= " in message else shown
 
 
@@ -125,11 +131,6 @@ def _field_path(path: str, name: str) -> str:
     return printable(f"{path}.{name}" if path else name)
 
 
-def _printable_value(value: Any) -> str:
-    text = msgspec.json.encode(value, enc_hook=repr).decode(errors="replace")
-    return printable(text if len(text) <= VALUE_CHARACTERS_MAX else text[:VALUE_CHARACTERS_MAX] + "…")
-
-
 def _steps(path: str) -> list[str]:
     return [name or index for name, index in _STEP.findall(path)]
 
@@ -175,12 +176,3 @@ def _inner(kind: inspect.Type, step: str) -> inspect.Type | None:
             return value
         case _:
             return None
-
-
-def _field_names(kind: inspect.Type) -> list[str]:
-    return [
-        field.encode_name
-        for each in _alternatives(kind)
-        if isinstance(each, inspect.StructType)
-        for field in each.fields
-    ]

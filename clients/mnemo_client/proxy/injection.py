@@ -64,8 +64,21 @@ class ContextInjector:
         self._blocks.move_to_end(name)
         while len(self._blocks) > CONVERSATIONS_MAX:
             self._blocks.popitem(last=False)
-        fields, messages = _raw_messages(kind, body)
-        places = self._user_places(messages)
+        fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        given = fields[kind.messages]
+        if bytes(given)[:1] == b'"':
+            messages = [msgspec.Raw(msgspec.json.encode({"role": "user", "content": given}))]
+        else:
+            messages = msgspec.json.decode(given, type=list[msgspec.Raw])
+        # The places of the latest messages of the user, by a hash that tells equal ones apart.
+        places: dict[str, int] = {}
+        for place, raw in list(enumerate(messages))[-HISTORY_MAX:]:
+            text = _user_text(raw)
+            digest = self._conversations.digest("block", text) if text else ""
+            while digest and digest in places:
+                digest = self._conversations.digest("again", digest)
+            if digest:
+                places[digest] = place
         asked = next(reversed(places), None)
         why = "" if asked is not None else "unreadable"
         if asked is not None and asked not in blocks:
@@ -75,32 +88,17 @@ class ContextInjector:
                 why = "unchanged"
             elif block:
                 blocks[asked] = block
-                self._bound(blocks)
+                # Once the blocks of a conversation are too long, take out the older half at once: each time that one
+                # goes, the model server evaluates all of the prompt after it
+                most = BLOCKS_MAX * self._budget * CHARS_PER_TOKEN
+                if sum(map(len, blocks.values())) > most:
+                    while len(blocks) > 1 and sum(map(len, blocks.values())) > most // 2:
+                        blocks.popitem(last=False)
         inserted = {place: blocks[each] for each, place in places.items() if each in blocks}
         if not inserted:
             return body, why or "nothing"
         fields[kind.messages] = msgspec.Raw(msgspec.json.encode(_with_blocks(kind, messages, inserted)))
         return msgspec.json.encode(fields), why
-
-    def _bound(self, blocks: OrderedDict[str, str]) -> None:
-        """Once the blocks of a conversation are too long, take out the older half at once: each time that one goes, the
-        model server evaluates all of the prompt after it."""
-        most = BLOCKS_MAX * self._budget * CHARS_PER_TOKEN
-        if sum(map(len, blocks.values())) > most:
-            while len(blocks) > 1 and sum(map(len, blocks.values())) > most // 2:
-                blocks.popitem(last=False)
-
-    def _user_places(self, messages: list[msgspec.Raw]) -> dict[str, int]:
-        """Return the places of the latest messages of the user, by a hash that tells equal ones apart."""
-        found: dict[str, int] = {}
-        for place, raw in list(enumerate(messages))[-HISTORY_MAX:]:
-            text = _user_text(raw)
-            digest = self._conversations.digest("block", text) if text else ""
-            while digest and digest in found:
-                digest = self._conversations.digest("again", digest)
-            if digest:
-                found[digest] = place
-        return found
 
     async def _context(self, session: str, message: ChatMessage) -> tuple[str, str]:
         """Return the block for a message, and why there is none. A daemon that does not answer is left alone for a
@@ -130,15 +128,6 @@ class ContextInjector:
 def is_signed(headers: Mapping[str, str]) -> bool:
     """Return True if a header holds for the bytes of the body as they are."""
     return any(name.lower() in SIGNED_HEADERS for name in headers)
-
-
-def _raw_messages(kind: ChatFormat, body: bytes) -> tuple[dict[str, msgspec.Raw], list[msgspec.Raw]]:
-    """Return the fields of a request that can be read, and its messages, each as the bytes that it has."""
-    fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    given = fields[kind.messages]
-    if bytes(given)[:1] == b'"':
-        return fields, [msgspec.Raw(msgspec.json.encode({"role": "user", "content": given}))]
-    return fields, msgspec.json.decode(given, type=list[msgspec.Raw])
 
 
 def _user_text(raw: msgspec.Raw) -> str:

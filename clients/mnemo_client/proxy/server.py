@@ -100,7 +100,14 @@ class ModelProxy:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer a request by what the model server answers."""
         if request.path.startswith(CONTROL_PATH) and self._accepts(request):
-            return await self._control(request)
+            match request.method, request.path.removeprefix(CONTROL_PATH):
+                case "GET", "status":
+                    return web.json_response(self._status())
+                case "POST", "flush":
+                    await self._on_reader(self._parts.recorder.write_all)
+                    await self._deliver()
+                    return web.json_response(self._status())
+            return loopback.refusal(404, "no_route", "the proxy has status and flush")
         if not request.raw_path.startswith("/"):
             message = "this is a proxy of one model server: use its address as the base of your URLs"
             return loopback.refusal(421, "wrong_target", message)
@@ -311,16 +318,6 @@ class ModelProxy:
         self._reader.shutdown(wait=True)
 
     # The commands of `mnemo proxy`
-
-    async def _control(self, request: web.Request) -> web.Response:
-        match request.method, request.path.removeprefix(CONTROL_PATH):
-            case "GET", "status":
-                return web.json_response(self._status())
-            case "POST", "flush":
-                await self._on_reader(self._parts.recorder.write_all)
-                await self._deliver()
-                return web.json_response(self._status())
-        return loopback.refusal(404, "no_route", "the proxy has status and flush")
 
     def _status(self) -> dict[str, Any]:
         counters, parts = self._counters, self._parts

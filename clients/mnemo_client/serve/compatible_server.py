@@ -101,7 +101,11 @@ class CompatibleServer:
             body = json.loads(data) if data.strip() else {}
         except (ValueError, RecursionError):
             return self._error(400, "the body is not JSON")
-        client = self._client(request.query.get("ns") or request.headers.get("X-Namespace") or self._namespace)
+        namespace = request.query.get("ns") or request.headers.get("X-Namespace") or self._namespace
+        client: Client | None = getattr(self._local, "client", None)
+        if client is None:
+            client = self._local.client = Client(self._socket_path)
+        client.namespace, client.agent = namespace, self._agent
         if route.by_person:
             client.agent = None
         try:
@@ -122,13 +126,6 @@ class CompatibleServer:
         if isinstance(value, str):
             return web.Response(text=value, status=status)
         return web.json_response(value, status=status)
-
-    def _client(self, namespace: str | None) -> Client:
-        client: Client | None = getattr(self._local, "client", None)
-        if client is None:
-            client = self._local.client = Client(self._socket_path)
-        client.namespace, client.agent = namespace, self._agent
-        return client
 
     def _error(self, status: int, message: str) -> web.Response:
         return web.json_response({self._error_field: message}, status=status)

@@ -6,6 +6,7 @@ differ, ours hold: a layer in a request is ignored, and a deletion is to the tra
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -58,9 +59,7 @@ def index(asked: RouteRequest) -> Any:
 def stats(asked: RouteRequest) -> Any:
     memories = list(_all(asked))
     counts = {name: sum(memory.layer == name for memory in memories) for name in LAYERS}
-    kinds: dict[str, int] = {}
-    for memory in memories:
-        kinds[memory.kind] = kinds.get(memory.kind, 0) + 1
+    kinds = Counter(memory.kind for memory in memories)
     return {"total": len(memories), **counts, "by_kind": kinds, "namespaces": sorted(asked.client.status().namespaces)}
 
 

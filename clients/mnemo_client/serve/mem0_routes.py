@@ -81,7 +81,11 @@ def add(asked: RouteRequest) -> Any:
              if value is not None}  # fmt: skip
     if extra:
         _put_extras(asked.client, dict.fromkeys(ids, extra))
-    _note_entities(asked.client, scope)
+    names = [(name.removesuffix("_id"), value) for name, value in scope.items()]
+    StoredValues(asked.client, ENTITY_SOURCE).put([
+        NewValue(f"{ENTITY_SOURCE}/{kind}/{name}", {"type": kind, "name": name}, "working", session_id=ENTITY_SOURCE)
+        for kind, name in names
+    ])  # fmt: skip
     return {"results": results}
 
 
@@ -341,15 +345,6 @@ def _ours(scope: Mapping[str, str]) -> dict[str, Any]:
 
 def _user_of(memory: MemoryView) -> str | None:
     return None if memory.user_id == LOCAL_USER else memory.user_id
-
-
-def _note_entities(client: Client, scope: Mapping[str, str]) -> None:
-    """Keep the names of users and others: they are listed by no operation of the daemon."""
-    names = [(name.removesuffix("_id"), value) for name, value in scope.items()]
-    StoredValues(client, ENTITY_SOURCE).put([
-        NewValue(f"{ENTITY_SOURCE}/{kind}/{name}", {"type": kind, "name": name}, "working", session_id=ENTITY_SOURCE)
-        for kind, name in names
-    ])  # fmt: skip
 
 
 def _entities(client: Client) -> list[Record]:

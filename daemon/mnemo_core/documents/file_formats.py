@@ -110,7 +110,12 @@ def _canvas_lines(text: str) -> Iterator[tuple[str, int]]:
         canvas = msgspec.json.decode(text, type=_Canvas) if text.strip() else _Canvas()
     except (msgspec.DecodeError, RecursionError) as error:
         raise FileFormatError(f"not a canvas file: {error}") from None
-    places = _lines_of_ids(text)
+    places: dict[str, int] = {}
+    number, counted = 1, 0
+    for match in _ID.finditer(text):
+        number += text.count("\n", counted, match.start())
+        counted = match.start()
+        places.setdefault(match[1], number)
     for node in canvas.nodes:
         origin = places.get(node.id, 1)
         linked = f"[[{node.file}]]" if node.file else node.url
@@ -124,17 +129,6 @@ def _canvas_lines(text: str) -> Iterator[tuple[str, int]]:
 
 
 _ID = lazy_pattern(r'"id"\s{0,8}:\s{0,8}"([^"\\\n]{1,64})"')
-
-
-def _lines_of_ids(text: str) -> dict[str, int]:
-    """The line on which each id stands."""
-    found: dict[str, int] = {}
-    line, counted = 1, 0
-    for match in _ID.finditer(text):
-        line += text.count("\n", counted, match.start())
-        counted = match.start()
-        found.setdefault(match[1], line)
-    return found
 
 
 def _notebook_lines(text: str) -> Iterator[tuple[str, int]]:

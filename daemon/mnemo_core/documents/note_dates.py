@@ -40,7 +40,16 @@ def date_in_heading(text: str, zone: Zone) -> int | None:
     """The one day, with its year, that a heading, a title or a property names; None where it names none or several."""
     days = [*_ISO_DAY.finditer(text)]
     if not days:
-        return _date_in_words(text, zone)
+        if _HAS_YEAR.search(text) is None:
+            return None
+        at = time_mentions.find_event_time(text, 0, zone)
+        if at is None:
+            return None
+        for mention in time_mentions.find_mentions(text, 0, zone):
+            is_day = mention.until - mention.at <= DAY_MS_MAX and mention.at <= at < mention.until
+            if is_day and _HAS_YEAR.search(text, mention.start, mention.end):
+                return at
+        return None
     if len({day.groups() for day in days}) > 1:
         return None
     day, clock = days[0], _CLOCK_BEHIND.match(text, days[0].end())
@@ -49,19 +58,6 @@ def date_in_heading(text: str, zone: Zone) -> int | None:
 
 
 _CLOCK_BEHIND = lazy_pattern(rf"(?:{_WEEKDAY})?{_CLOCK}")
-
-
-def _date_in_words(text: str, zone: Zone) -> int | None:
-    if _HAS_YEAR.search(text) is None:
-        return None
-    at = time_mentions.find_event_time(text, 0, zone)
-    if at is None:
-        return None
-    for mention in time_mentions.find_mentions(text, 0, zone):
-        is_day = mention.until - mention.at <= DAY_MS_MAX and mention.at <= at < mention.until
-        if is_day and _HAS_YEAR.search(text, mention.start, mention.end):
-            return at
-    return None
 
 
 def date_in_org(text: str, zone: Zone) -> int | None:

@@ -37,14 +37,6 @@ class EchoResult(NamedTuple):
     ids: tuple[str, ...]
 
 
-class _Words(NamedTuple):
-    """The words of a text, folded, and where each stands."""
-
-    words: list[str]
-    starts: list[int]
-    ends: list[int]
-
-
 class _Handout(NamedTuple):
     """A returned content. Its words are one string with _BETWEEN between them: as a tuple and a set they would take
     twenty times the bytes of the content."""
@@ -137,7 +129,7 @@ class HandoutLog:
             self._order.move_to_end(key)
             self._sessions[session].move_to_end((memory_id, content))
             return
-        words = _words(content).words
+        words, _, _ = _words(content)
         given = _Handout(memory_id, _BETWEEN.join(words), max(words, key=len, default=""), len(content))
         if not given.joined:
             return
@@ -192,7 +184,24 @@ def strip_echoes(text: str, given: Sequence[_Handout]) -> EchoResult:
         return EchoResult("" if text.strip() and _FRAME_ALONE.fullmatch(text) else text, ())
     matches.sort()
     ids = dict.fromkeys(memory_id for match in matches for memory_id in match.ids)
-    return EchoResult(_rest(page, matches), tuple(ids))
+    # The text without the matches, their frames, and the marks that are then left alone
+    spans: list[tuple[int, int]] = []
+    for match in matches:
+        closing = _CLOSING.match(page.text, page.ends[match.last - 1])
+        spans.append((match.start, closing.end() if closing else page.ends[match.last - 1]))
+    starts = [start for start, _ in spans]
+    tags = [tag.span() for tag in page.tags]
+    for start, end in _blocks(page.text):
+        if bisect_left(starts, start) < bisect_left(starts, end):
+            spans += tags[bisect_left(tags, (start, 0)) : bisect_left(tags, (end, 0))]
+    spans += _resume_lines(page.text, spans)
+    spans.sort()
+    front, back = page.text[: spans[0][0]].strip(), page.text[spans[-1][1] :].strip()
+    if _TAGS[0].endswith(front) or _TORN_FRONT.fullmatch(front):
+        spans.insert(0, (0, spans[0][0]))
+    if _TAGS[1].startswith(back) or _HEAD_END.fullmatch(back) or _MARKS.fullmatch(back):
+        spans.append((spans[-1][1], len(page.text)))
+    return EchoResult(_without(page.text, spans), tuple(ids))
 
 
 class _EchoText:
@@ -260,7 +269,8 @@ def _character(number: int) -> str:
     return chr(number if number < _SURROGATES_FROM else number + _SURROGATES)
 
 
-def _words(text: str) -> _Words:
+def _words(text: str) -> tuple[list[str], list[int], list[int]]:
+    """The words of a text, folded, and where each begins and ends."""
     words, starts, ends = [], [], []
     for match in _WORD.finditer(text):
         if match.lastgroup == "lead":
@@ -268,7 +278,7 @@ def _words(text: str) -> _Words:
         words.append(_folded(match[0], is_sign=match.lastgroup == "sign"))
         starts.append(match.start())
         ends.append(match.end())
-    return _Words(words, starts, ends)
+    return words, starts, ends
 
 
 def _folded(word: str, *, is_sign: bool) -> str:
@@ -407,27 +417,6 @@ _MARKS = lazy_pattern(r"[\s>\"'“”«»‘’*_`•·()\[\].,:;!…\\-]*+(?:\d
 _BLANK_LINES = lazy_pattern(r"\n(?:[ \t]*+\n){2,}+")
 _EMPTY_FENCE = lazy_pattern(r"^(```|~~~)\w*+\n\s*+\1$", re.MULTILINE)
 _SPACES = lazy_pattern(r" {2,}+")
-
-
-def _rest(page: _EchoText, matches: Sequence[_Match]) -> str:
-    """The text without the matches, their frames, and the marks that are then left alone."""
-    spans: list[tuple[int, int]] = []
-    for match in matches:
-        closing = _CLOSING.match(page.text, page.ends[match.last - 1])
-        spans.append((match.start, closing.end() if closing else page.ends[match.last - 1]))
-    starts = [start for start, _ in spans]
-    tags = [tag.span() for tag in page.tags]
-    for start, end in _blocks(page.text):
-        if bisect_left(starts, start) < bisect_left(starts, end):
-            spans += tags[bisect_left(tags, (start, 0)) : bisect_left(tags, (end, 0))]
-    spans += _resume_lines(page.text, spans)
-    spans.sort()
-    front, back = page.text[: spans[0][0]].strip(), page.text[spans[-1][1] :].strip()
-    if _TAGS[0].endswith(front) or _TORN_FRONT.fullmatch(front):
-        spans.insert(0, (0, spans[0][0]))
-    if _TAGS[1].startswith(back) or _HEAD_END.fullmatch(back) or _MARKS.fullmatch(back):
-        spans.append((spans[-1][1], len(page.text)))
-    return _without(page.text, spans)
 
 
 def _resume_lines(text: str, removed: list[tuple[int, int]]) -> list[tuple[int, int]]:

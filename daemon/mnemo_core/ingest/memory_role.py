@@ -58,7 +58,10 @@ class FoundRole(NamedTuple):
 def read_role(text: str, vector: NDArray[np.float32] | None = None) -> FoundRole:
     """The role of a text that no assistant said, whose replies alone are answers. vector: its unit vector (384,) of the
     default model; None where there is none."""
-    text = _without_pleasantry(text)
+    said = sentences(text[:_OPENING_CHARS])
+    opening = [*takewhile(says_nothing, said)]
+    if 0 < len(opening) < len(said):
+        text = text[text.index(said[len(opening)]) :]  # without thanks or a yes in front
     if _ASKS.match(text):
         return FoundRole("question", 1.0)
     scores = _words.scores(text, role_signs(text, vector))
@@ -68,15 +71,6 @@ def read_role(text: str, vector: NDArray[np.float32] | None = None) -> FoundRole
     odds = np.exp(scores - scores.max())
     best = int(np.argmax(odds))
     return FoundRole(ROLES[best], float(odds[best] / odds.sum()))
-
-
-def _without_pleasantry(text: str) -> str:
-    """The text from its first sentence on that says more than thanks or yes; what it was where none does."""
-    said = sentences(text[:_OPENING_CHARS])
-    opening = [*takewhile(says_nothing, said)]
-    if not opening or len(opening) == len(said):
-        return text
-    return text[text.index(said[len(opening)]) :]
 
 
 def says_nothing(prompt: str) -> bool:

@@ -314,7 +314,10 @@ def _updated(planned: NotePlan, step: ChunkStep, memory: Memory, ref: ChunkRef) 
         event_at = reading.modified
     importance = memory.importance
     if memory.importance_source == "rule":
-        importance = _importance(planned, chunk, memory)
+        # The file's; else the score, which applies to that text alone and not where the file gave a value.
+        was_given = planned.before is not None and planned.before.importance is not None
+        score = IMPORTANCE_UNSCORED if was_given or chunk.text != memory.content else memory.importance
+        importance = score if reading.file.importance is None else reading.file.importance
     kind, form, category = memory.kind, memory.form, memory.category
     previous = step.previous_classification
     if step.classification is not None and (previous is None or (kind, form, category) in (UNCLASSIFIED, previous[:3])):
@@ -327,15 +330,6 @@ def _updated(planned: NotePlan, step: ChunkStep, memory: Memory, ref: ChunkRef) 
         namespace=reading.namespace, tags=_merged_tags(memory.tags, ref.tags, chunk.tags), event_at=event_at,
         importance=importance, managed=reading.file.id,
     )  # fmt: skip
-
-
-def _importance(planned: NotePlan, chunk: NoteChunk, memory: Memory) -> float:
-    """The file's importance; else the score, which applies to that text alone and not where the file gave a value."""
-    given = planned.reading.file.importance
-    if given is not None:
-        return given
-    was_given = planned.before is not None and planned.before.importance is not None
-    return IMPORTANCE_UNSCORED if was_given or chunk.text != memory.content else memory.importance
 
 
 def needs_rescoring(before: Memory | None, after: Memory) -> bool:

@@ -125,7 +125,13 @@ def _of_state(sentence: str) -> Iterator[Triple]:
         denied = bool(_bare(part) & _NEGATIONS) or "n't" in part.replace("’", "'")
         if denied:
             continue
-        words = _words(part)
+        # The words of a clause, contractions as two: "Dov's got", "Grandad's deaf", "I'm"
+        words = [word.raw for word in clauses.words_of(part, 0)]
+        first = words[0].replace("’", "'") if words else ""
+        if first.endswith("'s") and len(words) > 2 and words[1].casefold() in _IS_SAID:
+            words[:1] = [first[:-2], "is"]
+        if len(words) > 3 and words[1:3] == ["has", "got"]:
+            del words[2]
         if len(words) < 2:
             continue
         if subject and words[0].casefold() in _AGAIN:
@@ -148,17 +154,6 @@ def _of_instruction(sentence: str) -> Iterator[Triple]:
         is_denied = is_denied or not english.is_base(asked.casefold())  # "If it rains, Otto works from home"
     if not is_denied and 1 <= len(words) <= _INSTRUCTION_WORDS_MAX and not sentence.endswith(("?", "？")):
         yield Triple("I", "ask", sentence)
-
-
-def _words(part: str) -> list[str]:
-    """The words of a clause, contractions as two: "Dov's got", "Grandad's deaf", "I'm"."""
-    words = [word.raw for word in clauses.words_of(part, 0)]
-    first = words[0].replace("’", "'") if words else ""
-    if first.endswith("'s") and len(words) > 2 and words[1].casefold() in _IS_SAID:
-        words[:1] = [first[:-2], "is"]
-    if len(words) > 3 and words[1:3] == ["has", "got"]:
-        del words[2]
-    return words
 
 
 def _without_lead(sentence: str) -> str:

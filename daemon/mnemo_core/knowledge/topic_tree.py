@@ -70,7 +70,11 @@ def _grouped(vectors: Rows, labels: Labels, thresholds: Thresholds, former: Shap
     leaves = int(labels.max(initial=-1)) + 1
     parents = [-1] * leaves
     tops = np.arange(leaves)  # of each leaf, the topic that has no parent yet
-    heights = _heights(former)
+    # Of each topic, 0 for a leaf, else one more than the highest of its children
+    heights = [0] * len(former.parents)
+    for topic in range(len(former.parents)):
+        for height, above in enumerate(former.line(topic)):
+            heights[above] = max(heights[above], height)
     for height in range(1, GROUP_LEVELS + 1):
         items, of_leaf = np.unique(tops, return_inverse=True)
         item_of_row = of_leaf[labels].astype(np.int32)
@@ -110,15 +114,6 @@ def _former_groups(item_of_row: Labels, former: Shape, heights: list[int], heigh
     for (item, group), _ in sorted(votes.items(), key=lambda vote: (vote[1], -vote[0][1])):
         found[item] = group
     return found
-
-
-def _heights(shape: Shape) -> list[int]:
-    """Of each topic, 0 for a leaf, else one more than the highest of its children."""
-    heights = [0] * len(shape.parents)
-    for topic in range(len(shape.parents)):
-        for height, above in enumerate(shape.line(topic)):
-            heights[above] = max(heights[above], height)
-    return heights
 
 
 # What stays of the former tree

@@ -6,7 +6,6 @@ over. What a person pinned, what a note holds, what is sensitive, and what other
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from mnemo_core.ingest.mutations import has_expired, new_version
 from mnemo_core.ingest.trust import OWNER, lowest_trust
@@ -32,13 +31,6 @@ KEPT_TAG_PREFIXES = ("trigger:",)
 SAYING_NOTHING: tuple[Category, ...] = ("crumb", "request")
 HIDDEN_LAYERS: tuple[Layer, ...] = ("buffer", "working")  # what is in core is there to be seen
 _LIFECYCLE_TAG = "_"  # the first character of tags that note where a memory stands in the lifecycle
-
-
-class CompressedSession(NamedTuple):
-    """The summary of a session, and the next versions of the memories that it stands for."""
-
-    summary: Memory
-    originals: tuple[Memory, ...]
 
 
 def sessions_due(sessions: int, threshold: int) -> int:
@@ -90,8 +82,9 @@ def first_part(memories: Iterable[Memory]) -> list[Memory]:
 
 def compress_session(
     memories: Sequence[Memory], text: str, method: str, summary_id: str, now: int, writer: Trust
-) -> CompressedSession:
-    """Put a summary in the place of memories of one session, given in the order of time."""
+) -> tuple[Memory, tuple[Memory, ...]]:
+    """Put a summary in the place of memories of one session, given in the order of time; return it, and their next
+    versions."""
     first = memories[0]
     importance, source = combined_importance(memories, writer)
     layer = max((memory.layer for memory in memories), key=LAYERS.index)
@@ -104,7 +97,7 @@ def compress_session(
         run_id=common([each.run_id for each in memories]), session_id=first.session_id,
         derived_from=tuple(each.id for each in memories), compression_source=True, source_session_id=first.session_id,
     )  # fmt: skip
-    return CompressedSession(summary, tuple(hidden_by(each, summary_id, now) for each in memories))
+    return summary, tuple(hidden_by(each, summary_id, now) for each in memories)
 
 
 def hidden_by(memory: Memory, replacement: str, now: int) -> Memory:

@@ -65,9 +65,9 @@ def _object(kind: inspect.StructType, where: str, items: list[str]) -> str:
     parts = []
     for position, field in enumerate(kind.fields):
         name = msgspec.json.encode(field.encode_name).decode()
-        parts.append(_literal(f"{', ' if position else '{'}{name}: "))
+        parts.append(literal(f"{', ' if position else '{'}{name}: "))
         parts.append(_rule(field.type, f"{where}.{field.encode_name}", items))
-    return " ".join([*parts, _literal("}")])
+    return " ".join([*parts, literal("}")])
 
 
 def _list(item: str, least: int, most: int) -> str:
@@ -77,9 +77,9 @@ def _list(item: str, least: int, most: int) -> str:
 
 
 def _alternatives(texts: Sequence[str]) -> str:
-    return "(" + " | ".join(_literal(text) for text in texts) + ")"
+    return "(" + " | ".join(literal(text) for text in texts) + ")"
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     """A text that stands as it is. A JSON string differs from a literal of the grammar by nothing that occurs here."""
     return msgspec.json.encode(text).decode()

@@ -22,7 +22,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from mnemo_core.ingest.memory_cues import MemoryFacts
-from mnemo_core.llm.grammar import grammar_of
+from mnemo_core.llm.grammar import grammar_of, literal
 from mnemo_core.llm_sites import ModelKey, Site
 
 Answer = TypeVar("Answer", bound=msgspec.Struct)
@@ -115,26 +115,22 @@ def prompt_head(task: AnyTask) -> str:
 
 def prompt_data(inputs: TaskInputs) -> str:
     """The part of the prompt that holds the inputs. A text cannot leave its JSON string, whatever is in it."""
-    origins = [f" from {_quoted(each.origin)}" if each.origin else "" for each in inputs.recalled]
+    origins = [f" from {literal(each.origin)}" if each.origin else "" for each in inputs.recalled]
     lines = [
-        f"Source {number}{origin}{_facts(inputs.facts_of(number))}: {_quoted(source)}"
+        f"Source {number}{origin}{_facts(inputs.facts_of(number))}: {literal(source)}"
         for number, (source, origin) in enumerate(itertools.zip_longest(inputs.sources, origins, fillvalue=""), start=1)
     ]
     for each in inputs.earlier:
-        lines += [f"Earlier question: {_quoted(each.question)}", f"Earlier answer: {_quoted(each.answer)}"]
+        lines += [f"Earlier question: {literal(each.question)}", f"Earlier answer: {literal(each.answer)}"]
     if inputs.question:
-        lines.append(f"Question: {_quoted(inputs.question)}")
+        lines.append(f"Question: {literal(inputs.question)}")
     return "\n".join(lines)
 
 
 def _facts(facts: MemoryFacts) -> str:
     """The facts of a source, quoted like its text: a tag is whatever somebody wrote."""
     described = facts.description()
-    return f" ({_quoted(described)})" if described else ""
-
-
-def _quoted(text: str) -> str:
-    return msgspec.json.encode(text).decode()
+    return f" ({literal(described)})" if described else ""
 
 
 # The model of a key without one is that of its broader key: the groups of call sites that the source gives one model.

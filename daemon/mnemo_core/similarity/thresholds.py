@@ -256,7 +256,17 @@ def calibrate(sims: Sequence[float], pairs: Sequence[LabelledPair]) -> Calibrati
         found |= {name: float(np.interp(getattr(SOURCE, name), values, places)) for name in names}
     # Texts merged or counted as repetitions must be so in every language, supported or not.
     found["turn_repeat"] = max(found["turn_repeat"], cosine_at_share(everywhere["related"], 0.0))
-    found["same"] = max(_same_from(everywhere), found["near"])
+    # The lowest cosine from which on nearly all that differ in no specific say the same. That none differs is for the
+    # guard to see, which knows nothing of models: no cosine could (`differs` reaches higher than `same` on every
+    # model). All classes weigh the same.
+    others = (everywhere["related"], everywhere["unrelated"])
+    lowest = 1.0
+    for cosine in sorted(everywhere["same"], reverse=True):
+        right = share_reaching(everywhere["same"], cosine)
+        if right < SAME_PRECISION_MIN * (right + sum(share_reaching(sims, cosine) for sims in others)):
+            break
+        lowest = cosine
+    found["same"] = max(lowest, found["near"])
     cosines: dict[str, Any] = {name: round(cosine, 3) for name, cosine in found.items()}
     thresholds = Thresholds(**cosines)
     return Calibration(
@@ -325,22 +335,6 @@ def _closer(ones: Sequence[float], others: Sequence[float]) -> float:
 
 
 # Thresholds
-
-
-def _same_from(classes: Mapping[Label, Sequence[float]]) -> float:
-    """The lowest cosine from which on nearly all that differ in no specific say the same.
-
-    That none differs is for the guard to see, which knows nothing of models: no cosine could (`differs` reaches higher
-    than `same` on every model). All classes weigh the same.
-    """
-    others = (classes["related"], classes["unrelated"])
-    lowest = 1.0
-    for cosine in sorted(classes["same"], reverse=True):
-        right = share_reaching(classes["same"], cosine)
-        if right < SAME_PRECISION_MIN * (right + sum(share_reaching(sims, cosine) for sims in others)):
-            break
-        lowest = cosine
-    return lowest
 
 
 def _row(name: str, cosine: float, classes: Mapping[Label, Sequence[float]]) -> ThresholdRow:

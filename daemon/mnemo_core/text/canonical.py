@@ -196,7 +196,18 @@ def _normalized(sentence: list[TextToken], language: str) -> tuple[list[TextToke
         elif word not in dropped and not (language == "en" and word in LIGHT):
             is_name = at > 0 and value[:1].isupper()
             said.append(TextToken(SYNONYMS.get(word, word), "name" if is_name else "word"))
-    said = _dates_last(_sorted_dates(said))
+    # Dates that stand side by side in one order: on Monday at three, at three on Monday
+    at = 0
+    while at < len(said):
+        end = at
+        while end < len(said) and said[end].kind == "date":
+            end += 1
+        values = [atom.value for atom in said[at:end]]
+        kinds = {"time" if each[0] == "T" else "weekday" if each.startswith("weekday") else "day" for each in values}
+        if end - at > 1 and len(kinds) == end - at:  # of two times, each belongs to the day next to it
+            said[at:end] = sorted(said[at:end])
+        at = max(end, at + 1)
+    said = _dates_last(said)
     return said, _turning_point(atoms, said, copulas)
 
 
@@ -395,7 +406,11 @@ def _year(atom: TextToken) -> bool:
 def _verbs(atoms: list[TextToken]) -> list[TextToken]:
     """English tenses that say the same, said the same way. `was`, `had` and `will` stay: they say when."""
     found: list[TextToken] = []
-    telling = _telling_from(atoms)
+    # For each place, and the end, the first one from there on that is neither a light word nor a `not`
+    telling = [len(atoms)] * (len(atoms) + 1)
+    for at in range(len(atoms) - 1, -1, -1):
+        is_light = atoms[at].value.lower() in LIGHT or atoms[at].value == "not"
+        telling[at] = telling[at + 1] if is_light else at
     at = 0
     while at < len(atoms):
         value, kind = atoms[at]
@@ -434,15 +449,6 @@ def _verbs(atoms: list[TextToken]) -> list[TextToken]:
 _TENSES = _BEING | {"was", "were", "have", "has"}
 
 
-def _telling_from(atoms: Sequence[TextToken]) -> list[int]:
-    """For each place, and the end, the first one from there on that is neither a light word nor a `not`."""
-    found = [len(atoms)] * (len(atoms) + 1)
-    for at in range(len(atoms) - 1, -1, -1):
-        is_light = atoms[at].value.lower() in LIGHT or atoms[at].value == "not"
-        found[at] = found[at + 1] if is_light else at
-    return found
-
-
 def _ends_verb(atoms: Sequence[TextToken], at: int) -> bool:
     """Return whether no plain noun follows: in `I have paid leave` the participle is no verb."""
     if at >= len(atoms):
@@ -454,21 +460,6 @@ def _ends_verb(atoms: Sequence[TextToken], at: int) -> bool:
 def _date_follows(atoms: Sequence[TextToken], at: int, articles: frozenset[str]) -> bool:
     behind = (atom.kind for atom in atoms[at + 1 : at + 1 + _ARTICLES_MAX] if atom.value.lower() not in articles)
     return next(behind, "") == "date"
-
-
-def _sorted_dates(atoms: list[TextToken]) -> list[TextToken]:
-    """Dates that stand side by side in one order: on Monday at three, at three on Monday."""
-    at = 0
-    while at < len(atoms):
-        end = at
-        while end < len(atoms) and atoms[end].kind == "date":
-            end += 1
-        values = [atom.value for atom in atoms[at:end]]
-        kinds = {"time" if each[0] == "T" else "weekday" if each.startswith("weekday") else "day" for each in values}
-        if end - at > 1 and len(kinds) == end - at:  # of two times, each belongs to the day next to it
-            atoms[at:end] = sorted(atoms[at:end])
-        at = max(end, at + 1)
-    return atoms
 
 
 def _dates_last(atoms: list[TextToken]) -> list[TextToken]:

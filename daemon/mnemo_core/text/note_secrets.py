@@ -168,7 +168,10 @@ def _named_values(text: str) -> Iterator[Span]:
             ]
         else:
             columns, found = None, []
-            is_telling = _is_telling(line.lower())
+            # A phrase of the lexicon is looked for in few lines: most have not even the first word of one.
+            lowered = line.lower()
+            may_be = not _first_words().isdisjoint(WORD.findall(lowered)) or any(part in lowered for part in _COMPOUNDS)
+            is_telling = may_be and _TELLING.search(lowered) is not None
             if is_telling or is_near:
                 for word in left:
                     reach = LISTED_LINES_MAX if word in (_LIST, _HEADING) else NEAR_LINES_MAX
@@ -180,12 +183,6 @@ def _named_values(text: str) -> Iterator[Span]:
         head = line
         yield from ((at + start, at + end) for start, end in found)
         at += len(whole) + 1
-
-
-def _is_telling(lowered: str) -> bool:
-    """Return whether a line has a phrase of the lexicon: quickly, for most have not even the first word of one."""
-    may_be = not _first_words().isdisjoint(WORD.findall(lowered)) or any(part in lowered for part in _COMPOUNDS)
-    return may_be and _TELLING.search(lowered) is not None
 
 
 @cache

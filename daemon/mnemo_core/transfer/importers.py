@@ -197,7 +197,16 @@ def _parse_mem0(item: bytes | msgspec.Raw, moment: TimeReader) -> Iterator[Impor
         yield ImportedMemory(_sentence(relation.source, relation.relationship, relation.target or relation.destination))
         return
     found = _mem0(item)
-    tags, lost = _tags_of_metadata(found.metadata or {})
+    # The plain texts of it, alone or in lists, which become tags; and the names of what does not fit into one
+    metadata = found.metadata or {}
+    tags: list[str] = []
+    lost: list[str] = []
+    for name, value in metadata.items():
+        texts = value if isinstance(value, list) else [value]
+        if all(isinstance(text, str) and cleaning.valid_tags([text]) for text in texts):
+            tags += texts
+        elif value not in (None, ""):
+            lost.append(f"metadata.{name}")
     created, updated, expires = moment(found.created_at), moment(found.updated_at), moment(found.expiration_date)
     times = {"created_at": created, "updated_at": updated, "expiration_date": expires}
     lost += [name for name, value in times.items() if value is None and getattr(found, name) is not None]
@@ -215,19 +224,6 @@ def _parse_mem0(item: bytes | msgspec.Raw, moment: TimeReader) -> Iterator[Impor
         expires_at=expires,
         dropped_fields=tuple(lost),
     )
-
-
-def _tags_of_metadata(metadata: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """The plain texts of it, alone or in lists, which become tags; and the names of what does not fit into one."""
-    tags: list[str] = []
-    lost: list[str] = []
-    for name, value in metadata.items():
-        texts = value if isinstance(value, list) else [value]
-        if all(isinstance(text, str) and cleaning.valid_tags([text]) for text in texts):
-            tags += texts
-        elif value not in (None, ""):
-            lost.append(f"metadata.{name}")
-    return tags, lost
 
 
 # The official MCP memory server

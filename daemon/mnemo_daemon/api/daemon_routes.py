@@ -138,8 +138,40 @@ class StatusReport:
             memory_private_bytes=_private_bytes(),
             uptime_seconds=round(time.time() - self._started_at / 1000, 1), network=self._network,
         )  # fmt: skip
-        if services.is_open:
-            self._fill(status)
+        if not services.is_open:
+            return status
+        columns, seq = services.views.attributes, services.store.seq
+        status.memories = columns.count_states(("active", "archived"))
+        status.by_state = {state: n for state in STATES if (n := columns.count_states((state,)))}
+        status.namespaces = columns.count_by("namespace")
+        status.trash = self._trash_size()
+        status.seq = seq
+        status.views = self.view_statuses()
+        status.notes = status_of_notes(services)
+        status.threads = {
+            each.name: ThreadStatus(
+                failing=each.is_failing, restarts=each.restarts, last_failure=each.last_failure or None,
+                failed_at=each.failed_at or None,
+            )
+            for each in self._supervisors()
+        }  # fmt: skip
+        status.queue = {
+            "writes": services.store.queue_length(),
+            "vectors": services.indexing.waiting(),
+            "comparisons": services.scoring_backfill.waiting() if services.indexing.serving() is not None else 0,
+        }
+        waits_for = {each.job.name: each.reason for each in self.job_reports()}
+        proposals = self._services.consolidation.proposals.count()
+        status.lifecycle = LifecycleStatus(
+            last_cycle=self.last_cycle(), reason=waits_for.get("consolidation") or None, proposals=proposals
+        )
+        with contextlib.suppress(FileNotFoundError):  # removed under the daemon's feet, which `state` tells
+            status.disk = services.store.disk_bytes()
+        with contextlib.suppress(StoreError):  # a database that is being recovered, which `state` tells
+            status.sizes = services.store.part_bytes()
+        views = {path.name: file_size(path) for path in sorted((services.store.folder / "views").glob("*"))}
+        status.sizes |= {f"views/{name}": size for name, size in views.items()}
+        status.disk = {**status.disk, "views": sum(views.values())}
         return status
 
     def list_models(self) -> ModelsAnswer:
@@ -163,41 +195,6 @@ class StatusReport:
     def _grades(self, entry: ModelListing) -> list[SiteGrade]:
         manifest = self._services.catalogue.installed(entry.name) if entry.role == "llm" and entry.installed else None
         return [] if manifest is None else self._services.capability_probe.grades(manifest)
-
-    def _fill(self, status: StatusAnswer) -> None:
-        services = self._services
-        columns, seq = services.views.attributes, services.store.seq
-        status.memories = columns.count_states(("active", "archived"))
-        status.by_state = {state: n for state in STATES if (n := columns.count_states((state,)))}
-        status.namespaces = columns.count_by("namespace")
-        status.trash = self._trash_size()
-        status.seq = seq
-        status.views = self.view_statuses()
-        status.notes = status_of_notes(services)
-        status.threads = {
-            each.name: ThreadStatus(
-                failing=each.is_failing, restarts=each.restarts, last_failure=each.last_failure or None,
-                failed_at=each.failed_at or None,
-            )
-            for each in self._supervisors()
-        }  # fmt: skip
-        status.queue = {
-            "writes": services.store.queue_length(),
-            "vectors": services.indexing.waiting(),
-            "comparisons": services.scoring_backfill.waiting() if services.indexing.serving() is not None else 0,
-        }
-        reasons = {each.job.name: each.reason for each in self.job_reports()}
-        proposals = self._services.consolidation.proposals.count()
-        status.lifecycle = LifecycleStatus(
-            last_cycle=self.last_cycle(), reason=reasons.get("consolidation") or None, proposals=proposals
-        )
-        with contextlib.suppress(FileNotFoundError):  # removed under the daemon's feet, which `state` tells
-            status.disk = services.store.disk_bytes()
-        with contextlib.suppress(StoreError):  # a database that is being recovered, which `state` tells
-            status.sizes = services.store.part_bytes()
-        views = {path.name: file_size(path) for path in sorted((services.store.folder / "views").glob("*"))}
-        status.sizes |= {f"views/{name}": size for name, size in views.items()}
-        status.disk = {**status.disk, "views": sum(views.values())}
 
     def view_statuses(self) -> dict[str, ViewStatus]:
         """The state of each index, by its name."""

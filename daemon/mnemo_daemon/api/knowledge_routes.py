@@ -218,11 +218,10 @@ class FactsApi(Resource):
             seq = max(seq, await self._workers.run(self._facts.attach, by_memory, caller, group))
             stated += attached
         await services.wait_until_open()  # a write may have found the disk failing
-        made = await self._workers.run(self._facts.inserted, stated, scope)
+        made, conflicts, ended = await self._workers.run(self._facts.inserted, stated, scope)
         return Reply(NewFactsAnswer(
-            facts=self._views(made.facts), conflicts=self._conflicts(made.conflicts, scope),
-            resolved=self._views(made.resolved), namespace=access.namespace_of(request),
-            seq=seq or None, group=group if seq else None,
+            facts=self._views(made), conflicts=self._conflicts(conflicts, scope), resolved=self._views(ended),
+            namespace=access.namespace_of(request), seq=seq or None, group=group if seq else None,
         ), 201)  # fmt: skip
 
     @handles(operations.FACTS)

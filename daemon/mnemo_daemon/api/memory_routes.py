@@ -138,7 +138,7 @@ class MemoriesApi(Resource):
         query: MemoryPartsQuery = request.query
         caller, roots = access.caller_of(request), self._services.root_paths()
         found, cursor = self._memories.edges(request.path["id"], caller, query.limit, query.cursor or "")
-        return EdgesAnswer(edges=[response_codec.edge(row, roots) for row in found], cursor=cursor or None)
+        return EdgesAnswer(edges=[response_codec.edge_view(*row, roots) for row in found], cursor=cursor or None)
 
     @handles(operations.PATCH)
     async def edit(self, request: Request) -> Reply:
@@ -169,7 +169,14 @@ class MemoriesApi(Resource):
     async def delete_many(self, request: Request) -> Reply:
         query: DeleteQuery = request.query
         if query.id:
-            return await self._delete_ids(request, query)
+            if any(getattr(query, name) for name in ListFilter.__struct_fields__):
+                raise bad_value("give ids or filters, not both", "id")
+            caller = access.caller_of(request)
+            ids = [self._memories.resolve(text, caller, f"id[{place}]") for place, text in enumerate(query.id)]
+            if not query.confirm:
+                return Reply(BulkDeleteAnswer(ids=ids, would_delete=len(ids)))
+            done = await asyncio.wrap_future(self._memories.delete(ids, "deleted", caller))
+            return Reply(BulkDeleteAnswer(ids=done.result, deleted=len(done.result), seq=done.seq or None))
         access.writable_namespace(request)
         if request.namespace is None and not any(getattr(query, name) for name in ListFilter.__struct_fields__):
             raise bad_value("name at least one filter, the namespace for one: this would delete everything")
@@ -186,16 +193,6 @@ class MemoriesApi(Resource):
             raise Refusal(422, "refused", message, field="confirm")
         future = self._memories.delete(ids, "deleted by filter", access.caller_of(request))
         done = await asyncio.wrap_future(future)
-        return Reply(BulkDeleteAnswer(ids=done.result, deleted=len(done.result), seq=done.seq or None))
-
-    async def _delete_ids(self, request: Request, query: DeleteQuery) -> Reply:
-        if any(getattr(query, name) for name in ListFilter.__struct_fields__):
-            raise bad_value("give ids or filters, not both", "id")
-        caller = access.caller_of(request)
-        ids = [self._memories.resolve(text, caller, f"id[{place}]") for place, text in enumerate(query.id)]
-        if not query.confirm:
-            return Reply(BulkDeleteAnswer(ids=ids, would_delete=len(ids)))
-        done = await asyncio.wrap_future(self._memories.delete(ids, "deleted", caller))
         return Reply(BulkDeleteAnswer(ids=done.result, deleted=len(done.result), seq=done.seq or None))
 
     @handles(operations.RESTORE)

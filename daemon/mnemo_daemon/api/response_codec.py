@@ -44,11 +44,11 @@ from mnemo_daemon.assistance.question_answering import AnsweredQuestion, CitedSe
 from mnemo_daemon.indexing.index import IndexProgress
 from mnemo_daemon.ingest.ingest_pipeline import IngestResult
 from mnemo_daemon.memories.history import MemoryDifference, MemoryVersion
-from mnemo_daemon.memories.memory_service import MemoryDetails, MemoryEdge
+from mnemo_daemon.memories.memory_service import MemoryDetails
 from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome, shown_score
 from mnemo_daemon.sessions.resume import Resume
 from mnemo_daemon.times import local_day
-from mnemo_store.records import Cycle, Memory
+from mnemo_store.records import Cycle, Edge, Memory
 
 NOT_ASSUMED = ProfilePlace("do_not_assume")
 TRAIL_CHARS_MAX = 120  # of title and headings, in a line of the context block
@@ -145,10 +145,10 @@ def ask_sentence(sentence: CitedSentence) -> AskSentence:
     return AskSentence(text=text, ids=[quoted.hit.details.memory.id for quoted in quotes])
 
 
-def edge(row: MemoryEdge, root_paths: Mapping[str, str]) -> EdgeView:
+def edge_view(edge: Edge, other: MemoryDetails, root_paths: Mapping[str, str]) -> EdgeView:
     return EdgeView(
-        relation=row.edge.relation, direction="from" if row.edge.source == row.other.memory.id else "to",
-        at=row.edge.at, memory=memory_view(row.other, root_paths), via=row.edge.via or None,
+        relation=edge.relation, direction="from" if edge.source == other.memory.id else "to", at=edge.at,
+        memory=memory_view(other, root_paths), via=edge.via or None,
     )  # fmt: skip
 
 
@@ -336,36 +336,6 @@ def explain_context(
     """The lines and sections of a context block. cut_by_chars: hits that its characters had no room for; budget:
     tokens of the recall that it is made of."""
     why = {} if trace is None else {each.id: each.why for each in trace.candidates}
-    parts = _context_parts(block, why)
-    lines = list[TextLine]()
-    for text, place in located_lines(block.text, [part.text for part in parts]) if block.text else ():
-        if place is None:
-            lines.append(TextLine(text=text, section="others" if text == OTHERS_HEADING else "head", tokens=0))
-        else:
-            lines.append(parts[place].line)
-    left_out = Counter[str]()
-    if trace is not None:
-        left_out.update({each.reason: each.count for each in trace.left_out})
-        left_out.update(trace.dropped)
-    if cut_by_chars > 0:
-        left_out["max_chars"] = cut_by_chars
-    known = {
-        "preferences": (budget and budget // PREFERENCES_SHARE, dict[str, int]()),
-        "profile": (budget and budget // PREFERENCES_SHARE, dict[str, int]()),
-        "memories": (budget, dict(left_out)),
-        "others": (budget and budget // OTHERS_SHARE, dict[str, int]()),
-    }
-    # The best candidates that are not in the context, with the reason.
-    kept = {hit.details.memory.id for hit in block.kept} | {memory.id for memory in block.listed}
-    left = [each for each in trace.candidates if each.id not in kept] if trace is not None else []
-    left.sort(key=lambda each: -each.score)
-    below = [TextCandidate(id=each.id, score=each.score, reason=each.dropped or "max_chars")
-             for each in left[:BELOW_MAX]]  # fmt: skip
-    return TextExplanation(lines=lines, sections=_sections(lines, known), below=below)
-
-
-def _context_parts(block: ContextBlock, why: dict[str, list[str]]) -> list[_ContextPart]:
-    """The parts of a block that show memories, in their order."""
     rendered = {hit.details.memory.id: text for hit, text in zip(block.kept, block.rendered, strict=True)}
     ahead = [hit for hit in block.kept if hit.preference and not author_of(hit.details.memory)]
     parts = list[_ContextPart]()
@@ -392,7 +362,31 @@ def _context_parts(block: ContextBlock, why: dict[str, list[str]]) -> list[_Cont
                 reason=_reason(hit, why.get(memory.id, [])), weight=score, condensed=hit.is_cut,
             )  # fmt: skip
             parts.append(_ContextPart(own_line, line))
-    return parts
+    lines = list[TextLine]()
+    for text, number in located_lines(block.text, [part.text for part in parts]) if block.text else ():
+        if number is None:
+            lines.append(TextLine(text=text, section="others" if text == OTHERS_HEADING else "head", tokens=0))
+        else:
+            lines.append(parts[number].line)
+    left_out = Counter[str]()
+    if trace is not None:
+        left_out.update({each.reason: each.count for each in trace.left_out})
+        left_out.update(trace.dropped)
+    if cut_by_chars > 0:
+        left_out["max_chars"] = cut_by_chars
+    known = {
+        "preferences": (budget and budget // PREFERENCES_SHARE, dict[str, int]()),
+        "profile": (budget and budget // PREFERENCES_SHARE, dict[str, int]()),
+        "memories": (budget, dict(left_out)),
+        "others": (budget and budget // OTHERS_SHARE, dict[str, int]()),
+    }
+    # The best candidates that are not in the context, with the reason.
+    kept = {hit.details.memory.id for hit in block.kept} | {memory.id for memory in block.listed}
+    left = [each for each in trace.candidates if each.id not in kept] if trace is not None else []
+    left.sort(key=lambda each: -each.score)
+    below = [TextCandidate(id=each.id, score=each.score, reason=each.dropped or "max_chars")
+             for each in left[:BELOW_MAX]]  # fmt: skip
+    return TextExplanation(lines=lines, sections=_sections(lines, known), below=below)
 
 
 _AHEAD = "an instruction, which comes first"

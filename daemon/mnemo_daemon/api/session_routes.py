@@ -37,7 +37,7 @@ from mnemo_client.protocol.sessions import (
     TopicMatchTrace,
     TurnPairView,
 )
-from mnemo_core.ingest.session_records import SessionScope
+from mnemo_core.ingest.session_records import SessionScope, scope_of
 from mnemo_core.llm.question_answer import ANSWER
 from mnemo_core.llm.recall_tasks import resolve_follow_up
 from mnemo_core.llm.summarize import SUMMARIZE
@@ -85,7 +85,7 @@ class SessionsApi(Resource):
         query: ScopedPageQuery = request.query
         services = self._services
         session = self._existing(scope_of_request(request, access.namespace_of(request), query.user_id))
-        scope = _scope_of(session)
+        scope = scope_of(session)
         wanted = MemoryFilter(
             namespaces=(scope.namespace,), user_id=scope.user_id, session_id=scope.session_id, source=TURN_SOURCE,
             without_tags=access.hidden_tags(request), now=services.store.now(),
@@ -102,7 +102,7 @@ class SessionsApi(Resource):
         )
 
     def _filed(self, request: Request, file: Callable[[SessionScope], int]) -> SessionFiledAnswer:
-        scope = _scope_of(self._existing(_session_scope(request)))
+        scope = scope_of(self._existing(_session_scope(request)))
         filed = file(scope)
         return SessionFiledAnswer(session=session_view(self._existing(scope)), filed=filed)
 
@@ -132,10 +132,6 @@ def session_view(session: Session) -> SessionView:
         namespace=session.namespace, user_id=session.user_id, agent_id=session.agent_id or None,
         ended_at=session.ended_at or None,
     )  # fmt: skip
-
-
-def _scope_of(session: Session) -> SessionScope:
-    return SessionScope(session.namespace, session.user_id, session.session_id)
 
 
 def scope_of_request(request: Request, namespace: str, user_id: str | None) -> SessionScope:
@@ -198,7 +194,7 @@ class RunsApi(Resource):
         wanted = MemoryFilter(
             namespaces=(access.writable_namespace(request),), user_id=request.ask.user_id or "local", states=STATES
         )
-        steps = self._services.runs.read(_run_of(request), wanted).steps
+        steps, _ = self._services.runs.read(_run_of(request), wanted)
         return place_of_step(steps[-1])[0] + 1 if steps else 1
 
     def _summarized(self, request: Request, run: str, until: float) -> Reply:

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from mnemo_store.backend import Snapshot, TouchedMemory
 from mnemo_store.disk import Disk
 from mnemo_store.errors import IndexMismatch
+from mnemo_store.indexes.attributes import AttributeStore
+from mnemo_store.indexes.lexical import LexicalIndex
 from mnemo_store.maintenance.check import TableSource, YieldToQueries
 from mnemo_store.records import STATES, Memory
 from mnemo_store.store import Store
@@ -60,20 +62,6 @@ class IndexFault(NamedTuple):
     what: str
 
 
-class IndexData(Protocol):
-    """The structure in the store that a commit index fills."""
-
-    @property
-    def size(self) -> int:
-        """One more than the highest row id in it."""
-
-    def drop(self, number: int) -> None:
-        """Removes a memory; without effect where it is not in the index."""
-
-    def save(self, path: Path, meta: Mapping[str, Any], disk: Disk) -> None:
-        """Replaces the file. meta: the position and the rules; empty for a file that is only compared."""
-
-
 class CommitIndex(ABC):
     """An index that is current with every commit.
 
@@ -84,7 +72,7 @@ class CommitIndex(ABC):
     name: ClassVar[str]  # in status and checks
     kind: ClassVar[str]  # of its file, NAME.view
     states: ClassVar[frozenset[str]]  # of the memories that it holds
-    data: IndexData
+    data: AttributeStore | LexicalIndex
 
     @property
     @abstractmethod
@@ -109,7 +97,7 @@ class CommitIndex(ABC):
         """Takes up what a commit changed."""
 
     def save(self, path: Path, meta: Mapping[str, Any], disk: Disk) -> None:
-        """See `IndexData`."""
+        """Replaces the file. meta: the position and the rules; empty for a file that is only compared."""
         self.data.save(path, meta, disk)
 
     @classmethod

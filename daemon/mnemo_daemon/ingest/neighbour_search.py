@@ -72,14 +72,6 @@ class _RecentText(NamedTuple):
     rows: Rows
 
 
-class _RecentMatrix(NamedTuple):
-    """The rows of several as one matrix, and whose each is."""
-
-    recent: Sequence[_RecentText]
-    rows: NDArray[np.float32]
-    owners: NDArray[np.intp]
-
-
 class _NeighbourCandidates:
     """Candidates by place: each with its similarity, None where one of the two has no vector."""
 
@@ -111,7 +103,8 @@ class NeighbourSearch:
         self._views = views
         self._calibrated = ModelThresholds(embedding)
         self._recent: deque[_RecentText] = deque(maxlen=RECENT_MAX)
-        self._stacked: tuple[str, _RecentMatrix] | None = None  # of the space, until more is written
+        # Of a space, until more is written: what was written lately, its rows as one matrix, and whose each row is.
+        self._stacked: tuple[str, list[_RecentText], NDArray[np.float32], NDArray[np.intp]] | None = None
         self._lock = threading.Lock()
 
     def record_written(self, memory: Memory, rows: Rows | None, space: str) -> None:
@@ -298,8 +291,8 @@ class NeighbourSearch:
                 rows = [each.rows for each in of_space]
                 matrix = np.concatenate(rows).astype(np.float32) if rows else np.empty((0, 0), np.float32)
                 whose = np.repeat(np.arange(len(rows)), [len(each) for each in rows])
-                self._stacked = space, _RecentMatrix(of_space, matrix, whose)
-            recent, stacked, owners = self._stacked[1]
+                self._stacked = space, of_space, matrix, whose
+            _, recent, stacked, owners = self._stacked
         if not recent:
             return
         for each in wanted:

@@ -46,14 +46,6 @@ class ListedFact(NamedTuple):
         return self.state.fact
 
 
-class InsertedFacts(NamedTuple):
-    """New facts, the conflicts in which one of them takes part, and the facts that they ended."""
-
-    facts: list[ListedFact]
-    conflicts: list[Conflict]
-    resolved: list[ListedFact]
-
-
 class FactService:
     """The service; its methods may be called on any thread, and block."""
 
@@ -181,8 +173,11 @@ class FactService:
 
         return self._store.transact(decide, by=caller.name).result().seq
 
-    def inserted(self, stated: Sequence[tuple[str, StatedFact]], scope: FactScope) -> InsertedFacts:
-        """The outcome for facts that were just stored, each with the id of its memory."""
+    def inserted(
+        self, stated: Sequence[tuple[str, StatedFact]], scope: FactScope
+    ) -> tuple[list[ListedFact], list[Conflict], list[ListedFact]]:
+        """Facts that were just stored, given with the ids of their memories; the conflicts in which one of them takes
+        part, and the facts that they ended."""
         with self._store.snapshot() as snapshot:
             rows = {memory_id: snapshot.facts(memory_id) for memory_id, _ in stated}
         triples = {(memory_id, *each[:3]) for memory_id, each in stated}
@@ -192,7 +187,7 @@ class FactService:
         states = self._index.states_of(new, scope, scope.now)
         conflicts = [each for each in conflicts_among(list(states.values())) if ids & {fact.id for fact in each.facts}]
         ended = [ListedFact(each, "closed") for each in states.values() if each.superseded_by in ids]
-        return InsertedFacts(self.listed(new, scope, scope.now, unborn=True), conflicts, ended)
+        return self.listed(new, scope, scope.now, unborn=True), conflicts, ended
 
     def listed(self, facts: Sequence[Fact], scope: FactScope, at: int, *, unborn: bool = False) -> list[ListedFact]:
         """The facts that had begun by `at` (ms), as they stood then; `unborn`: the others too."""

@@ -46,13 +46,6 @@ LIFECYCLE = Caller(BY_LIFECYCLE.name)
 _OPEN_TIERS = [1 + TIERS.index(tier) for tier in ("ring", "recent")]  # of turns of a session that goes on
 
 
-class UncompressedSession(NamedTuple):
-    """The numbers of the memories of a session that may be compressed, the oldest first. goes_on: not yet."""
-
-    rows: Numbers
-    goes_on: bool
-
-
 class CompressionResult(NamedTuple):
     """Result of a compression: the summaries of sessions. under_way: those that were left alone because they go on."""
 
@@ -100,7 +93,7 @@ class Compression:
         if cutoff_hours is not None:
             progress("reading for the profile", 0, 0)
             lifted = self._profiles.lift(owner, cutoff_hours, caller, group, dry_run=dry_run)
-        return CompressionResult(made, lifted, sum(each.goes_on for each in found), group)
+        return CompressionResult(made, lifted, sum(goes_on for _, goes_on in found), group)
 
     def run_slice(self) -> bool:
         """Compress the next session that is due, or lift what is due of one user; return whether there is more."""
@@ -126,7 +119,7 @@ class Compression:
             if policy.compresses_sessions == "always" or by_setting:
                 found, created = self._sessions(owner), self._views.attributes.column("created_at")
                 since = self._store.now() - IDLE_MS
-                idle = [each for each in found if created[each.rows].max() < since]
+                idle = [(rows, goes_on) for rows, goes_on in found if created[rows].max() < since]
                 due = self._due(owner, len(found))
                 for _ in self._compressed(idle, due, LIFECYCLE, self._store.new_id(), dry_run=False):
                     yield
@@ -140,9 +133,9 @@ class Compression:
 
     # What there is to compress
 
-    def _sessions(self, owner: Owner) -> list[UncompressedSession]:
-        """The sessions with what may be compressed of each, the one whose oldest memory was stored first in front.
-        [L26]"""
+    def _sessions(self, owner: Owner) -> list[tuple[Numbers, bool]]:
+        """The numbers of what may be compressed of each session, the oldest first, and whether it goes on, so that it
+        may not yet; the session whose oldest memory was stored first in front. [L26]"""
         columns = self._views.attributes
         rows = np.flatnonzero(columns.uncached_mask(self._filter(
             owner, kinds=("episodic",), layers=HIDDEN_LAYERS, states=("active",), without_tags=(*KEPT_TAGS,)
@@ -165,7 +158,7 @@ class Compression:
         turns = np.flatnonzero(columns.uncached_mask(self._filter(owner, states=("active",))))
         open_turns = turns[np.isin(columns.values("tier", turns), _OPEN_TIERS)]
         going_on = set(columns.values("session_id", open_turns).tolist())
-        return [UncompressedSession(rows[group], int(sessions[group[0]]) in going_on) for group in groups]
+        return [(rows[group], int(sessions[group[0]]) in going_on) for group in groups]
 
     def _filter(self, owner: Owner, **fields: Any) -> MemoryFilter:
         return MemoryFilter(namespaces=(owner.namespace,), user_id=owner.user_id, now=self._store.now(), **fields)
@@ -173,17 +166,17 @@ class Compression:
     # One session
 
     def _compressed(
-        self, sessions: Iterable[UncompressedSession], count: int, caller: Caller, group: str, *, dry_run: bool
+        self, sessions: Iterable[tuple[Numbers, bool]], count: int, caller: Caller, group: str, *, dry_run: bool
     ) -> Iterator[Memory]:
         """Compress the first sessions, that many of them, and yield the summaries. One that goes on, has no summary, or
         is changed while that is made is passed over."""
-        for session in sessions:
+        for rows, goes_on in sessions:
             if count <= 0 or self._is_closing():
                 return
-            if session.goes_on:
+            if goes_on:
                 continue
             now = self._store.now()
-            read = read_rows(self._store, self._views.attributes, session.rows)
+            read = read_rows(self._store, self._views.attributes, rows)
             memories = first_part(each for each in read if is_compressible(each, now))
             if memories and (made := self._summarise(memories, caller, group, dry_run)):
                 count -= 1
@@ -204,11 +197,11 @@ class Compression:
             is_erased = snapshot.forgotten(skip_hash(snapshot.meta("salt"), text)) is not None
             if is_erased or not is_same or not all(is_compressible(memory, snapshot.now) for memory in now):
                 return WriteResult((), None)
-            made = compress_session(now, text, method, summary_id, snapshot.now, caller.trust)
-            usage = initial_usage(made.summary, epoch_of(snapshot))
-            stated = write_plan.put_facts(made.summary, text, facts, snapshot, self._store.new_id)
-            changes: list[Change] = [PutMemory(data=each) for each in (made.summary, *made.originals)]
-            return WriteResult((*changes, PutUsage(data=usage), *stated), made.summary, COMPRESS, group)
+            summary, originals = compress_session(now, text, method, summary_id, snapshot.now, caller.trust)
+            usage = initial_usage(summary, epoch_of(snapshot))
+            stated = write_plan.put_facts(summary, text, facts, snapshot, self._store.new_id)
+            changes: list[Change] = [PutMemory(data=each) for each in (summary, *originals)]
+            return WriteResult((*changes, PutUsage(data=usage), *stated), summary, COMPRESS, group)
 
         if dry_run:
             with self._store.snapshot() as snapshot:

@@ -57,7 +57,16 @@ class Forecasts:
         # Those that would not stay are ordered before the others, then by strength.
         strengths = np.round(found.strength_now.astype(np.float64) / _STRENGTH_UNIT).astype(np.int64)
         places = strengths + np.where(found.outcomes == OUTCOMES.index("stay"), _MOVES_FIRST, 0)
-        mask = self._wanted(wanted, found)
+        # The mask over the forecast of the memories that pass a filter now and are still those of their rows
+        columns = self._views.attributes
+        passing = columns.uncached_mask(wanted)
+        mask = np.zeros(len(found.layer), np.bool_)
+        size = min(len(mask), len(passing))
+        rows = passing[:size].nonzero()[0]
+        is_same = (columns.values("id_low", rows) == found.id_low[rows]) & (
+            columns.values("id_high", rows) == found.id_high[rows]
+        )
+        mask[rows[is_same]] = True
         active, archived = (found.state == STATES.index(state) for state in ("active", "archived"))
         layers = {name: mask & (archived if name == "archive" else active & (found.layer == LAYERS.index(name)))
                   for name in FORECAST_LAYERS}  # fmt: skip
@@ -73,19 +82,6 @@ class Forecasts:
             at=found.at, model=self._consolidation.asks_model(), earliest_at=self._consolidation.earliest_at(),
             cursor=None if last is None else cursor_at((int(places[last]), _id_of(found, last))),
         )  # fmt: skip
-
-    def _wanted(self, wanted: MemoryFilter, found: CycleForecast) -> NDArray[np.bool_]:
-        """The mask over the forecast of the memories that pass a filter now and are still those of their rows."""
-        columns = self._views.attributes
-        passing = columns.uncached_mask(wanted)
-        mask = np.zeros(len(found.layer), np.bool_)
-        size = min(len(mask), len(passing))
-        rows = passing[:size].nonzero()[0]
-        is_same = (columns.values("id_low", rows) == found.id_low[rows]) & (
-            columns.values("id_high", rows) == found.id_high[rows]
-        )
-        mask[rows[is_same]] = True
-        return mask
 
 
 def _behind(found: CycleForecast, places: NDArray[np.int64], after: Place) -> NDArray[np.bool_]:

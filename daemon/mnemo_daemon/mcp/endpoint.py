@@ -73,7 +73,13 @@ class McpEndpoint:
 
     async def answer(self, request: Request) -> Reply:
         try:
-            app = await self._started()
+            async with self._starting:
+                if self._app is None:
+                    make = await asyncio.to_thread(self._load)
+                    ready: asyncio.Future[AsgiApp] = asyncio.get_running_loop().create_future()
+                    self._task = asyncio.create_task(self._serve(make, ready), name="mcp")
+                    self._app = await ready
+            app = self._app
         except ImportError as missing:
             return _missing_sdk(request.ask, missing)
         reply = await _run(app, request)
@@ -81,16 +87,6 @@ class McpEndpoint:
             session = SESSION_PREFIX + base64.urlsafe_b64encode(agent.encode()).decode().rstrip("=")
             reply = reply._replace(headers={**(reply.headers or {}), SESSION_HEADER: session})
         return reply
-
-    async def _started(self) -> AsgiApp:
-        """Return the SDK's application. Raises ImportError; an SDK that is installed meanwhile is found."""
-        async with self._starting:
-            if self._app is None:
-                make = await asyncio.to_thread(self._load)
-                ready: asyncio.Future[AsgiApp] = asyncio.get_running_loop().create_future()
-                self._task = asyncio.create_task(self._serve(make, ready), name="mcp")
-                self._app = await ready
-        return self._app
 
     async def _serve(self, make: AppMaker, ready: "asyncio.Future[AsgiApp]") -> None:
         """Keep the application running until cancelled: one task must both enter and leave it."""

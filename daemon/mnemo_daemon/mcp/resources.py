@@ -80,23 +80,19 @@ async def read_resource(client: RouteClient, uri: str, read_note: NoteReader) ->
         case "memory", memory_id if memory_id:
             return ResourceText(await tools.get(client, IdArguments(id=memory_id)), TEXT)
         case "note", path if path:
-            return ResourceText(_note_text(await read_note(client.request, path)), MARKDOWN)
+            note = await read_note(client.request, path)
+            parts: list[str] = []
+            trail = ""
+            for passage in note.visible:
+                if passage.note is not None and passage.note.trail != trail:
+                    trail = passage.note.trail
+                    parts.append(f"# {trail}")
+                parts.append(passage.content)
+            if note.hidden:
+                parts.append(f"({note.hidden} more passages are not shown to agents)")
+            return ResourceText("\n\n".join(parts) + "\n", MARKDOWN)
         case _:
             raise Refusal(404, "not_found", f"there is no resource {uri!r}; there are {_known()}", field="uri")
-
-
-def _note_text(note: NotePassages) -> str:
-    """Return the passages of a note under their headings."""
-    parts: list[str] = []
-    trail = ""
-    for passage in note.visible:
-        if passage.note is not None and passage.note.trail != trail:
-            trail = passage.note.trail
-            parts.append(f"# {trail}")
-        parts.append(passage.content)
-    if note.hidden:
-        parts.append(f"({note.hidden} more passages are not shown to agents)")
-    return "\n\n".join(parts) + "\n"
 
 
 def _known() -> str:

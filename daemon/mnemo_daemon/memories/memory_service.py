@@ -102,13 +102,6 @@ def details_of(snapshot: Snapshot, memory: Memory) -> MemoryDetails:
     return MemoryDetails(memory, usage, snapshot.note(memory.managed) if memory.managed else None)
 
 
-class MemoryEdge(NamedTuple):
-    """An edge of a memory, and the memory at its other end."""
-
-    edge: Edge
-    other: MemoryDetails
-
-
 class MemoryService:
     """The service. Methods that write return the store's future; the others answer at once."""
 
@@ -166,7 +159,7 @@ class MemoryService:
         with self._store.snapshot() as snapshot:
             return snapshot.id_by_key(namespace, user or "local", key)
 
-    def edges(self, text: str, caller: Caller, limit: int, cursor: str) -> tuple[list[MemoryEdge], str]:
+    def edges(self, text: str, caller: Caller, limit: int, cursor: str) -> tuple[list[tuple[Edge, MemoryDetails]], str]:
         """The edges of a memory to memories of its namespace and user that the caller may see and that are not in the
         trash: those towards it first, then those from it, each by relation and other end; and where to go on."""
         memory_id = self.resolve(text, caller)
@@ -174,7 +167,7 @@ class MemoryService:
             raise bad_cursor()
         with self._store.snapshot() as snapshot:
             memory = _existing(snapshot, memory_id)
-            found: list[MemoryEdge] = []
+            found: list[tuple[Edge, MemoryDetails]] = []
             for edge in snapshot.edges(memory_id):
                 other_id = edge.target if edge.source == memory_id else edge.source
                 other = snapshot.memory(other_id)
@@ -182,11 +175,11 @@ class MemoryService:
                     continue
                 is_near = (other.namespace, other.user_id) == (memory.namespace, memory.user_id)
                 if is_near and _edge_cursor(edge, memory_id) > cursor:
-                    found.append(MemoryEdge(edge, details_of(snapshot, other)))
+                    found.append((edge, details_of(snapshot, other)))
                 if len(found) > limit:
                     break
         more, found = len(found) > limit, found[:limit]
-        return found, _edge_cursor(found[-1].edge, memory_id) if more else ""
+        return found, _edge_cursor(found[-1][0], memory_id) if more else ""
 
     def page(
         self, wanted: MemoryFilter, limit: int, cursor: str, *, by: Literal["event_at", "modified_at"] | None = None,

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from mnemo_core.documents import blocks, chunking, file_formats, markup, noise
+from mnemo_core.documents import chunking, file_formats, markup, noise
 from mnemo_core.documents.folder_files import DEFAULT_RULES, IGNORE_FILE, Rules, is_ignored, read_rules
 from mnemo_core.documents.note_dates import HeadingDates, date_in_heading, date_in_logseq, date_in_name, date_in_org
 from mnemo_core.documents.note_diff import text_hash
@@ -269,7 +269,11 @@ def parse_note(
         pieces = chunking.split_blocks(title)
         is_markup = False  # it stands on none of the file's lines
     secret_lines = _lines_of(text, find_note_secrets(text))
-    own_date, other_date = _file_dates(document, path)
+    # The day that the whole file tells of; and the one it was created on, which is only its date where nothing in it
+    # has another.
+    dates = parse_date(document.meta.date), date_in_name(path, utc_offset), date_in_heading(document.title, utc_offset)
+    own_date = next((date for date in dates if date is not None), None)
+    other_date = parse_date(document.meta.created)
     headings = HeadingDates(utc_offset)
     chunks = []
     with_secrets = frozenset() if is_markup else _with_secrets([chunk.text for chunk in pieces])
@@ -332,17 +336,6 @@ def _read_word(data: bytes) -> str:
         return word_file.read_word_file(data)
     except word_file.WordFileError as error:
         raise UnreadableNote(str(error)) from None
-
-
-def _file_dates(document: blocks.NoteDocument, path: str) -> tuple[int | None, int | None]:
-    """The day that the whole file tells of (`date`, else its name, else its title), and the one it was created on,
-    which is only its date where nothing in it has another."""
-    dates = (
-        parse_date(document.meta.date),
-        date_in_name(path, utc_offset),
-        date_in_heading(document.title, utc_offset),
-    )
-    return next((date for date in dates if date is not None), None), parse_date(document.meta.created)
 
 
 def parse_date(text: str) -> int | None:

@@ -171,7 +171,13 @@ class NotesService:
             if not self._is_started:
                 self._load()
                 return self._trash_root(root)
-            return self._command(lambda: self._trash_root(root)).result()
+            future: Future[list[str]] = Future()
+            with self._wake:
+                if self._is_stopping:
+                    raise ClosedStoreError("the daemon is shutting down")
+                self._commands.append((lambda: self._trash_root(root), future))
+                self._wake.notify_all()
+            return future.result()
         except Exception:
             root.is_cut_short = True
             self._mark_writes_unsure()
@@ -252,15 +258,6 @@ class NotesService:
         with self._wake:
             self._is_unsure = True
             self._wake.notify_all()
-
-    def _command(self, run: Callable[[], list[str]]) -> "Future[list[str]]":
-        future: Future[list[str]] = Future()
-        with self._wake:
-            if self._is_stopping:
-                raise ClosedStoreError("the daemon is shutting down")
-            self._commands.append((run, future))
-            self._wake.notify_all()
-        return future
 
     # Events of the watches
 

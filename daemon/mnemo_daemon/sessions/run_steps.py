@@ -4,7 +4,7 @@ A step is a procedural memory with a `trace`; its key makes a repeated number a 
 memory of its own, derived from the steps, and made again once they have changed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Literal, NamedTuple
 
@@ -32,13 +32,6 @@ CALL_CHARS_MAX = 300  # of a call of a tool with its arguments, as the action of
 ARGUMENT_CHARS_MAX = 120  # of one of them with its name
 RESULT_CHARS_MAX = 200  # of the outcome
 _SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
-
-
-class RunSteps(NamedTuple):
-    """The steps of a run by their numbers, and the summary that was made of them last, if any."""
-
-    steps: list[Memory]
-    summary: Memory | None
 
 
 class RunSummary(NamedTuple):
@@ -117,14 +110,14 @@ class RunService:
         self._memories = memories
         self._tasks = tasks
 
-    def read(self, run: str, wanted: MemoryFilter) -> RunSteps:
-        """The steps of a run that pass the filter, and its summary."""
+    def read(self, run: str, wanted: MemoryFilter) -> tuple[list[Memory], Memory | None]:
+        """The steps of a run that pass the filter, by their numbers, and the summary that was made of them last."""
         columns = self._views.attributes
         numbers = np.flatnonzero(columns.mask(wanted._replace(run_id=run)))
         with self._store.snapshot() as snapshot:
             found = [memory for each in columns.ids(numbers.tolist()) if (memory := snapshot.memory(each)) is not None]
         steps = sorted((memory for memory in found if memory.trace is not None), key=place_of_step)
-        return RunSteps(steps, next((memory for memory in found if memory.key == summary_key(run)), None))
+        return steps, next((memory for memory in found if memory.key == summary_key(run)), None)
 
     def summarize(
         self, run: str, namespace: str, user_id: str, caller: Caller, deadline_s: float,
@@ -132,11 +125,11 @@ class RunService:
     ) -> RunSummary:  # fmt: skip
         """Write the summary of a run, unless its steps are those that the present one was made of. Raises a Refusal:
         404 for a run without steps, 409 where one was changed meanwhile."""
-        found = self.read(run, MemoryFilter(namespaces=(namespace,), user_id=user_id, without_tags=("sensitive",)))
-        steps, summary = found
+        wanted = MemoryFilter(namespaces=(namespace,), user_id=user_id, without_tags=("sensitive",))
+        steps, summary = self.read(run, wanted)
         if not steps:
             raise Refusal(404, "not_found", f"there is no step of a run {run!r} in namespace {namespace}", field="run")
-        if summary is not None and self._is_current(found):
+        if summary is not None and self._is_current(steps, summary):
             return RunSummary(summary.id, "duplicate", "llm" if summary.method.startswith("llm:") else "rule")
         texts = shorten_sources([_summarized_text(step) for step in steps], READ_CHARACTERS)
         result = self._tasks.run(SUMMARIZE, TaskInputs(texts), deadline_s, is_cancelled)
@@ -153,13 +146,12 @@ class RunService:
         decision = self._memories.write_one(IngestItem(draft), caller, read=read).result().result
         return RunSummary(decision.memory.id, decision.outcome, "llm" if result.model else "rule", result.reason)
 
-    def _is_current(self, found: RunSteps) -> bool:
+    def _is_current(self, steps: Sequence[Memory], summary: Memory) -> bool:
         """Return whether the summary was made of these steps, as they are now."""
-        summary = found.summary
-        if summary is None or summary.derived_from != tuple(step.id for step in found.steps):
+        if summary.derived_from != tuple(step.id for step in steps):
             return False
         with self._store.snapshot() as snapshot:
-            return all(_has_said_since(snapshot, step, summary.modified_at) for step in found.steps)
+            return all(_has_said_since(snapshot, step, summary.modified_at) for step in steps)
 
 
 def place_of_step(memory: Memory) -> tuple[int, int, str]:

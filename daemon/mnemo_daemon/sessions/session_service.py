@@ -74,13 +74,6 @@ class RingItem(NamedTuple):
     is_promoted: bool = False
 
 
-class _Promotion(NamedTuple):
-    """A recalled memory that entered a ring; `entry` is an id of that moment, in order with those of the turns."""
-
-    entry: str
-    memory_id: str
-
-
 class SessionService:
     """The service. Any thread may call it."""
 
@@ -88,7 +81,8 @@ class SessionService:
         self._store = store
         self._views = views
         self._lock = threading.Lock()
-        self._promoted: OrderedDict[SessionScope, deque[_Promotion]] = OrderedDict()
+        # The recalled memories that entered a ring: an id of that moment, in order with those of the turns, and theirs.
+        self._promoted: OrderedDict[SessionScope, deque[tuple[str, str]]] = OrderedDict()
         self._entered: dict[SessionScope, None] = {}  # sessions that items entered since they were looked at
         self._has_dropped = True  # a memory was erased since the last look, or there was no look since the start
         views.add_listener(self._on_commit)
@@ -97,7 +91,7 @@ class SessionService:
         """The last RING_ITEMS items of a session, in the order in which they entered."""
         turns, promotions = self.ring_entries(scope)
         entries: list[tuple[str, Memory | str]] = [(turn.id, turn) for turn in turns]
-        entries += [(each.entry, each.memory_id) for each in promotions]
+        entries += promotions
         entries.sort(key=lambda each: each[0])
         with self._store.snapshot() as snapshot:
             items = [_ring_item(snapshot, each) for _, each in entries[-RING_ITEMS:]]
@@ -114,9 +108,7 @@ class SessionService:
         with self._lock:
             promoted = self._promoted.setdefault(scope, deque(maxlen=RING_ITEMS))
             self._promoted.move_to_end(scope)
-            promoted.extend(
-                _Promotion(self._store.new_id(), each) for each in dict.fromkeys(memory_ids) if each not in known
-            )
+            promoted.extend((self._store.new_id(), each) for each in dict.fromkeys(memory_ids) if each not in known)
             self._entered[scope] = None
             while len(self._promoted) > PROMOTING_SESSIONS_MAX:
                 self._promoted.popitem(last=False)
@@ -165,7 +157,7 @@ class SessionService:
             turns = [memory for memory in map(snapshot.memory, ids) if memory is not None and is_live_turn(memory)]
         return [turn for turn in turns if tier_of(turn) in tiers]
 
-    def ring_entries(self, scope: SessionScope) -> tuple[list[Memory], Sequence[_Promotion]]:
+    def ring_entries(self, scope: SessionScope) -> tuple[list[Memory], Sequence[tuple[str, str]]]:
         """All turns of the tier `ring`, and the recalled items, each in the order in which they entered."""
         with self._lock:
             promotions = tuple(self._promoted.get(scope, ()))

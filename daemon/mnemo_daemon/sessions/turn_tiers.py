@@ -86,7 +86,7 @@ class TurnTiers:
     def push_out(self, scope: SessionScope) -> None:
         """Push out of the ring what newer items leave no room for, and file what then crowds the recent turns."""
         turns, promotions = self._sessions.ring_entries(scope)
-        entries = sorted([(turn.id, turn.id) for turn in turns] + [(each.entry, "") for each in promotions])
+        entries = sorted([(turn.id, turn.id) for turn in turns] + [(entry, "") for entry, _ in promotions])
         policy = self._policy(scope.namespace)
         evicted = [turn for _, turn in evicted_items(entries) if turn]
         self._move(evicted, "ring", lambda turn, now: pushed_out(turn, policy, now))

@@ -456,7 +456,17 @@ class SegmentWriter:
                 raise FolderAhead(f"the folder has changes of device {self._device} that this store does not know")
             position = Position(following.number, 0, position.count)
         if content:
-            self._open_segment(segments, content, position)
+            # Cut off what a crash has left behind the position, and find whether the segment is still open
+            if len(content.frames) > position.frame + 2:
+                raise FolderAhead(f"the folder has changes of device {self._device} that this store does not know")
+            self._size = content.ends[position.frame]
+            with open(open_file(self._path(position.segment), os.O_RDWR), "r+b", buffering=0) as file:
+                if os.fstat(file.fileno()).st_size > self._size:
+                    self._disk.truncate(file.fileno(), self._size)
+                self._disk.sync(file.fileno())
+            segment = segments.found.get(position.segment)
+            is_open = segment and not segment.description.part and segment.generation == self._key.generation
+            self._began = segment.description.began if segment and is_open else -math.inf
         self.position = position
         return known
 
@@ -468,19 +478,6 @@ class SegmentWriter:
         if snapshot.description.count != self.position.count:
             raise FolderAhead(f"the folder has a snapshot of device {self._device} that this store does not know")
         return segments.parts(snapshot)[-1].last_position
-
-    def _open_segment(self, segments: _DeviceSegments, content: SegmentContent, position: Position) -> None:
-        """Cut off what a crash has left behind the position, and find whether the segment is still open."""
-        if len(content.frames) > position.frame + 2:
-            raise FolderAhead(f"the folder has changes of device {self._device} that this store does not know")
-        self._size = content.ends[position.frame]
-        with open(open_file(self._path(position.segment), os.O_RDWR), "r+b", buffering=0) as file:
-            if os.fstat(file.fileno()).st_size > self._size:
-                self._disk.truncate(file.fileno(), self._size)
-            self._disk.sync(file.fileno())
-        segment = segments.found.get(position.segment)
-        is_open = segment and not segment.description.part and segment.generation == self._key.generation
-        self._began = segment.description.began if segment and is_open else -math.inf
 
     def _write_segment(self, number: int, made: SegmentDescription, frames: Sequence[bytes], key: GroupKey) -> int:
         """Write a whole segment, completely or not at all, and return its size."""

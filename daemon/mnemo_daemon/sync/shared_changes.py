@@ -83,7 +83,13 @@ class OutgoingChanges:
 
     def entries(self, after: int, until: int) -> Iterator[SharedEntry]:
         """The entries of the transactions behind `after`, up to `until`."""
-        waiting = self._take_waiting(after, until)
+        taken = []
+        while self._waiting and self._waiting[0].seq <= until:
+            commit = self._waiting.popleft()
+            if commit.seq > after:
+                taken.append(commit)
+        is_whole = [commit.seq for commit in taken] == list(range(after + 1, until + 1))
+        waiting = taken if is_whole and all(commit.changes is not None for commit in taken) else None
         if waiting is None:
             yield from self.state((), after)
             return
@@ -92,16 +98,6 @@ class OutgoingChanges:
                 own = OwnDevices.of(snapshot)
                 made = [shared_entry(each.seq, each.changes or (), snapshot, own) for each in commits]
             yield from (entry for entry in made if entry is not None)
-
-    def _take_waiting(self, after: int, until: int) -> list[Commit] | None:
-        """The held transactions behind `after` up to `until`; None where some are missing."""
-        taken = []
-        while self._waiting and self._waiting[0].seq <= until:
-            commit = self._waiting.popleft()
-            if commit.seq > after:
-                taken.append(commit)
-        is_whole = [commit.seq for commit in taken] == list(range(after + 1, until + 1))
-        return taken if is_whole and all(commit.changes is not None for commit in taken) else None
 
     def state(self, others: Collection[str], after: int = 0) -> Iterator[SharedEntry]:
         """The store as entries: what this device and these others changed last, in transactions behind `after`."""

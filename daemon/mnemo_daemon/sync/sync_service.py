@@ -276,7 +276,12 @@ class SyncService:
         writer = self._open_writer(folder, key)
         self._list(folder, key)
         self._trash_passages_read_here()
-        self._pull(folder, key)
+        devices = [each for each in device_names(folder) if self._is_read(each)]
+        has_moved = True
+        while has_moved and not self._stopping.is_set():
+            has_moved = False
+            for device in devices:
+                has_moved = self._pull_device(folder, key, device) or has_moved
         if not self._stopping.is_set():
             self._hear_complaints(folder, key)
             try:
@@ -403,15 +408,6 @@ class SyncService:
         self._writer = writer
         return writer
 
-    def _pull(self, folder: Path, key: GroupKey) -> None:
-        """Merges what has arrived of the other devices, until nothing more can be merged."""
-        devices = [each for each in device_names(folder) if self._is_read(each)]
-        has_moved = True
-        while has_moved and not self._stopping.is_set():
-            has_moved = False
-            for device in devices:
-                has_moved = self._pull_device(folder, key, device) or has_moved
-
     def _is_read(self, device: str) -> bool:
         state = self.require_state()
         return device != state.device and device not in state.removed
@@ -530,7 +526,15 @@ class SyncService:
         if state.to_clean:  # rewrite this device's segments without what was erased
             writer.rewrite(partial(without_erased, state.to_clean))
             self._save(msgspec.structs.replace(state, to_clean=[]))
-        self._compact(folder, key)
+        # Has this device's segments replaced by the state of the store at the next exchange, once they are many and
+        # every other device has read them
+        state = self.require_state()
+        if state.position.segment - newest_snapshot(folder, key, state.device) < SEGMENTS_MAX:
+            return
+        others = [each.seen for each in self._listed if each.device != state.device and each.is_waited_for]
+        read = (seen.positions.get(state.device, START).count if seen is not None else 0 for seen in others)
+        if all(count >= state.position.count for count in read):
+            self._save(msgspec.structs.replace(state, has_shared=False))
 
     def _share_whole(self, folder: Path, key: GroupKey, writer: SegmentWriter) -> None:
         """Replaces all that this device has shared by the state of the store."""
@@ -578,17 +582,6 @@ class SyncService:
         erased = list(dict.fromkeys((*state.erased, *ids)))[-ERASED_KEPT_MAX:]
         to_clean = list(dict.fromkeys((*state.to_clean, *ids)))
         self._save(msgspec.structs.replace(state, erased=erased, to_clean=to_clean))
-
-    def _compact(self, folder: Path, key: GroupKey) -> None:
-        """Has this device's segments replaced by the state of the store at the next exchange, once they are many and
-        every other device has read them."""
-        state = self.require_state()
-        if state.position.segment - newest_snapshot(folder, key, state.device) < SEGMENTS_MAX:
-            return
-        others = [each.seen for each in self._listed if each.device != state.device and each.is_waited_for]
-        read = (seen.positions.get(state.device, START).count if seen is not None else 0 for seen in others)
-        if all(count >= state.position.count for count in read):
-            self._save(msgspec.structs.replace(state, has_shared=False))
 
     # State
 

@@ -176,7 +176,16 @@ def repair(context: CommandContext) -> int:
     words = ["repair", *(["--dry-run"] if dry_run else [])]
     answer = _ask_or_run_offline(context, RepairAnswer, lambda client: client.repair(dry_run=dry_run), words)
     if not context.wants_json:
-        context.print(*repair_lines(answer, context.style))
+        style = context.style
+        lines = []
+        for step in answer.steps:
+            lines.append(f"{style.bold('would' if answer.dry_run else 'did')}: {sanitize(step.what)} ({step.how_many})")
+            lines.append(style.dim(f"  {sanitize(step.why)}"))
+        if not answer.steps:
+            lines.append("there is nothing to repair")
+        if answer.quarantine:
+            lines.append(f"moved to quarantine in the data folder: {sanitize(', '.join(answer.quarantine))}")
+        context.print(*(lines if answer.dry_run else [*lines, "", *check_lines(answer.check, style)]))
         if dry_run and answer.steps:
             context.message("nothing was changed; repair with: mnemo repair")
     return EXIT_DONE if dry_run or answer.check.ok else EXIT_FAILED
@@ -205,10 +214,6 @@ def check_lines(answer: CheckAnswer, style: TextStyle) -> list[str]:
     if answer.ok:
         return [*lines, f"{style.good('no faults found')}"]
     lines += ["", style.bad(plural(sum(answer.totals.values()), "fault"))]
-    return [*lines, *_violation_lines(answer, style)]
-
-
-def _violation_lines(answer: CheckAnswer, style: TextStyle) -> list[str]:
     rows: list[list[str]] = []
     shown: Counter[str] = Counter()
     for violation in answer.violations:
@@ -219,23 +224,10 @@ def _violation_lines(answer: CheckAnswer, style: TextStyle) -> list[str]:
             rows.append([first, f"{violation.table} {_short_subject(violation.subject)}", sanitize(violation.what)])
         if shown[name] == EXAMPLES_PER_RULE and answer.totals[name] > EXAMPLES_PER_RULE:
             rows.append(["", f"and {number_text(answer.totals[name] - EXAMPLES_PER_RULE)} more", ""])
-    return table(rows, indent="  ", width=style.width)
+    return [*lines, *table(rows, indent="  ", width=style.width)]
 
 
 def _short_subject(subject: str) -> str:
     """Return the subject with its ids in the short form."""
     words = [short_id(word) if len(word) == 36 and word.count("-") == 4 else word for word in subject.split()]
     return sanitize(" ".join(words))[:SUBJECT_CELLS]
-
-
-def repair_lines(answer: RepairAnswer, style: TextStyle) -> list[str]:
-    """Return the lines about the steps that were taken, or would be, and the check after them."""
-    lines = []
-    for step in answer.steps:
-        lines.append(f"{style.bold('would' if answer.dry_run else 'did')}: {sanitize(step.what)} ({step.how_many})")
-        lines.append(style.dim(f"  {sanitize(step.why)}"))
-    if not answer.steps:
-        lines.append("there is nothing to repair")
-    if answer.quarantine:
-        lines.append(f"moved to quarantine in the data folder: {sanitize(', '.join(answer.quarantine))}")
-    return lines if answer.dry_run else [*lines, "", *check_lines(answer.check, style)]

@@ -61,7 +61,13 @@ def ask_hook(socket: Path, event: HookEvent, fields: JsonObject, agent: str | No
         connection.close()
     body = b"".join(pieces)
     if response.status >= 400:
-        raise RefusalError(response.status, _error_of(body, f"the daemon answered {response.status}"))
+        try:
+            error = json.loads(body)["error"]
+        except (ValueError, RecursionError, KeyError, TypeError):
+            error = None
+        if not isinstance(error, dict):
+            error = {"message": f"the daemon answered {response.status}"}
+        raise RefusalError(response.status, error)
     return body
 
 
@@ -74,14 +80,6 @@ def decode_answer(body: bytes) -> JsonObject:
     if not isinstance(answer, dict) or not isinstance(answer.get("context", ""), str):
         raise InvalidAnswerError("the daemon's answer is not that of a hook")
     return answer
-
-
-def _error_of(body: bytes, otherwise: str) -> JsonObject:
-    try:
-        error = json.loads(body)["error"]
-    except (ValueError, RecursionError, KeyError, TypeError):
-        error = None
-    return error if isinstance(error, dict) else {"message": otherwise}
 
 
 def inbox_of(environ: Mapping[str, str]) -> HookInbox:

@@ -150,15 +150,9 @@ def is_set_up(file: ConfigFile) -> bool:
         return False
 
 
-class InstalledEntries(NamedTuple):
-    """A file that has entries of mnemo: the programs that they run, and if they are those of this version."""
-
-    programs: set[str]
-    is_current: bool
-
-
-def installed_file(file: ConfigFile) -> InstalledEntries | None:
-    """Return the state of the entries in a file; None if it has none. Raises ConfigFileError, ForeignEntryError."""
+def installed_file(file: ConfigFile) -> tuple[set[str], bool] | None:
+    """Return the programs that the entries in a file run, and if they are those of this version; None if it has none.
+    Raises ConfigFileError, ForeignEntryError."""
     _, before = _read(file.path)
     if before is None or PROGRAM.encode() not in before:  # large files of other programs are not parsed for nothing
         return None
@@ -166,7 +160,7 @@ def installed_file(file: ConfigFile) -> InstalledEntries | None:
         text = _decode(before)
         if not file.editor.has_entries(text):
             return None
-        return InstalledEntries(file.editor.programs(text), file.editor.installed_part(text).add(text) == text)
+        return file.editor.programs(text), file.editor.installed_part(text).add(text) == text
     except MnemoError as error:
         raise _with_path(error, file.path) from error
 
@@ -176,7 +170,9 @@ def apply_addition(change: FileChange, records: SetupRecords, client: str) -> Pa
     assert change.after is not None
     record = records.get(change.target) or {}
     backup = records.back_up(change.target, change.before) if change.before is not None else None
-    folders = _make_folders(change.target.parent)
+    folders = [folder for folder in change.target.parents if not folder.exists()][::-1]  # the outermost first
+    for folder in folders:
+        folder.mkdir()
     _write_change(change)
     written = digest(change.after)
     # The record of a file that nobody has changed still names the bytes from before the first setup.
@@ -264,17 +260,6 @@ def _check_writable(path: Path, target: Path) -> None:
         folder = folder.parent
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ConfigFileError(f"the folder of {shown} is read-only; nothing was changed", BY_HAND)
-
-
-def _make_folders(folder: Path) -> list[Path]:
-    """Create the folder and those above it that are missing; return them, the outermost first."""
-    missing = []
-    while not folder.exists():
-        missing.append(folder)
-        folder = folder.parent
-    for each in reversed(missing):
-        each.mkdir()
-    return missing[::-1]
 
 
 def _write_change(change: FileChange) -> None:

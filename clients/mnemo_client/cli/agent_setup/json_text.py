@@ -205,17 +205,13 @@ def insert_value(text: str, path: Sequence[str], value: Any, *, is_element: bool
         for name in reversed(path[depth + 1 :]):
             new = {name: new}
         key = path[depth]
-    return _insert(text, container, key, new)
-
-
-def _insert(text: str, container: JsonNode, key: str | None, value: Any) -> str:
     newline = newline_of(text)
     closer = container.end - 1
     content_end = _content_end(text, container.start + 1, closer)
     outer = _line_indent(text, container.start)
     if not container.items:
         indent = outer + _indent_of(text)
-        added = newline + indent + _member(text, key, value, indent)
+        added = newline + indent + _member(text, key, new, indent)
         if content_end > container.start + 1:  # there is a comment
             return text[:content_end] + added + text[content_end:]
         return text[:content_end] + added + newline + outer + text[closer:]
@@ -223,9 +219,9 @@ def _insert(text: str, container: JsonNode, key: str | None, value: Any) -> str:
     if "\n" in text[container.start : closer]:
         begins_line = "\n" in text[container.start : container.items[0].start]
         indent = _line_indent(text, container.items[0].start) if begins_line else outer + _indent_of(text)
-        added = newline + indent + _member(text, key, value, indent)
+        added = newline + indent + _member(text, key, new, indent)
     else:
-        added = " " + _member(text, key, value, None)
+        added = " " + _member(text, key, new, None)
     if last.comma is not None:  # a trailing comma: the new last item gets one, too
         return text[:content_end] + added + "," + text[content_end:]
     return text[: last.node.end] + "," + text[last.node.end : content_end] + added + text[content_end:]

@@ -36,7 +36,20 @@ def setup(context: CommandContext) -> int:
     project = context.cwd if options.project else None
     places = SetupPlaces(context.environ, find_program(context.environ), project, options.steps)
     if options.client is None:
-        return _list_clients(context, places)
+        listed, rows = [], []
+        for client in CLIENTS:
+            files = client.files(places)
+            found, is_connected = client.is_found(places), any(map(is_set_up, files))
+            listed.append({
+                "client": client.name, "title": client.title, "found": found, "set_up": is_connected,
+                "files": [str(file.path) for file in files],
+            })  # fmt: skip
+            state = "set up" if is_connected else "found" if found else "not found"
+            rows.append([client.name, state, ", ".join(_short(context, file.path) for file in files)])
+        if not context.print_json_if_asked({"clients": listed}):
+            context.print(*table(rows, width=context.style.width))
+            context.message("connect one with: mnemo setup CLIENT")
+        return EXIT_DONE
     client = find_client(options.client)
     if project is not None and not client.serves_projects:
         raise UsageError(f"{client.title} has no configuration of a single project", "leave --project out")
@@ -51,37 +64,11 @@ def setup(context: CommandContext) -> int:
         raise UsageError(f"mnemo has no hook for the steps of {client.title}", "leave --steps out")
     client.check_installation()
     if options.print:
-        return _print_entries(context, files)
-    return _add(context, client, files)
-
-
-def _list_clients(context: CommandContext, places: SetupPlaces) -> int:
-    listed, rows = [], []
-    for client in CLIENTS:
-        files = client.files(places)
-        found, is_connected = client.is_found(places), any(map(is_set_up, files))
-        listed.append({
-            "client": client.name, "title": client.title, "found": found, "set_up": is_connected,
-            "files": [str(file.path) for file in files],
-        })  # fmt: skip
-        state = "set up" if is_connected else "found" if found else "not found"
-        rows.append([client.name, state, ", ".join(_short(context, file.path) for file in files)])
-    if not context.print_json_if_asked({"clients": listed}):
-        context.print(*table(rows, width=context.style.width))
-        context.message("connect one with: mnemo setup CLIENT")
-    return EXIT_DONE
-
-
-def _print_entries(context: CommandContext, files: list[ConfigFile]) -> int:
-    """Print the entries as they would stand in new files, for a person who adds them by hand."""
-    shown = {str(file.path): file.editor.add("") for file in files}
-    if not context.print_json_if_asked({"files": [{"path": path, "text": text} for path, text in shown.items()]}):
-        for path, text in shown.items():
-            context.print(f"{path}:", *text.rstrip("\n").split("\n"), "")
-    return EXIT_DONE
-
-
-def _add(context: CommandContext, client: SetupClient, files: list[ConfigFile]) -> int:
+        shown = {str(file.path): file.editor.add("") for file in files}
+        if not context.print_json_if_asked({"files": [{"path": path, "text": text} for path, text in shown.items()]}):
+            for path, text in shown.items():
+                context.print(f"{path}:", *text.rstrip("\n").split("\n"), "")
+        return EXIT_DONE
     changes = [plan_addition(file) for file in files]  # all of them, before the first file is written
     needed = [change for change in changes if change.is_needed]
     if context.options.dry_run:

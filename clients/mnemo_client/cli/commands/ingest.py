@@ -18,7 +18,6 @@ from mnemo_client.protocol.ingestion import (
     IngestAnswer,
     IngestRequest,
     PieceAnswer,
-    ReclassificationView,
     ReclassifyRequest,
     Turn,
     TurnsRequest,
@@ -58,7 +57,21 @@ def ingest(context: CommandContext) -> int:
 def turns(context: CommandContext) -> int:
     """Store a conversation of one JSON object a line: role (user or agent), content, and optionally speaker and at."""
     options = context.options
-    parsed = _parse_turns(_read(context, options.file), options.file)
+    text = _read(context, options.file)
+    parsed = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            parsed.append(msgspec.json.decode(line, type=Turn))
+        except msgspec.DecodeError as wrong:
+            message = str(wrong)
+            if isinstance(wrong, msgspec.ValidationError):
+                from mnemo_client.protocol import validation
+
+                message = validation.explain(wrong, Turn, msgspec.json.decode(line)).message
+            hint = 'a line is {"role": "user", "content": "…"}, optionally with "speaker" and "at"'
+            raise UsageError(f"{options.file}:{number}: {message}", hint) from wrong
     client = context.client()
     worst = EXIT_DONE
     for start in range(0, len(parsed), TURNS_A_REQUEST):
@@ -74,7 +87,11 @@ def reclassify(context: CommandContext) -> None:
     if context.print_json_if_asked():
         return
     for row in answer.changes[:SHOWN_MAX]:
-        context.print(_reclassification_line(row, context.style))
+        changes = ", ".join(
+            f"{name} {_value(row.before.get(name))} -> {_value(value)}" for name, value in row.after.items()
+        )
+        why = context.style.dim(f"({sanitize(row.why)})")
+        context.print(f"{context.style.location(short_id(row.id))}  {_excerpt(row.content)}\n{' ' * 10}{changes} {why}")
     if answer.changed > SHOWN_MAX:
         context.message(f"and {answer.changed - min(SHOWN_MAX, len(answer.changes))} more: --json shows up to 500")
     would = "would be changed" if answer.dry_run else "changed"
@@ -101,24 +118,6 @@ def _read(context: CommandContext, name: str) -> str:
     if len(text.encode()) > INGEST_BYTES_MAX:
         raise UsageError(f"{name} has more than {INGEST_BYTES_MAX} bytes", "ingest it in parts, or watch its folder")
     return text
-
-
-def _parse_turns(text: str, name: str) -> list[Turn]:
-    parsed = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            parsed.append(msgspec.json.decode(line, type=Turn))
-        except msgspec.DecodeError as wrong:
-            message = str(wrong)
-            if isinstance(wrong, msgspec.ValidationError):
-                from mnemo_client.protocol import validation
-
-                message = validation.explain(wrong, Turn, msgspec.json.decode(line)).message
-            hint = 'a line is {"role": "user", "content": "…"}, optionally with "speaker" and "at"'
-            raise UsageError(f"{name}:{number}: {message}", hint) from wrong
-    return parsed
 
 
 def _report(context: CommandContext, name: str, answer: IngestAnswer) -> int:
@@ -164,14 +163,6 @@ def _ingest_lines(name: str, answer: IngestAnswer, style: TextStyle) -> Iterator
 def _excerpt(content: str) -> str:
     line = next((line.strip() for line in content.splitlines() if line.strip()), "")
     return clip(sanitize(line), PIECE_CELLS)
-
-
-def _reclassification_line(row: ReclassificationView, style: TextStyle) -> str:
-    changes = ", ".join(
-        f"{name} {_value(row.before.get(name))} -> {_value(value)}" for name, value in row.after.items()
-    )
-    why = style.dim(f"({sanitize(row.why)})")
-    return f"{style.location(short_id(row.id))}  {_excerpt(row.content)}\n{' ' * 10}{changes} {why}"
 
 
 def _value(value: Any) -> str:

@@ -64,7 +64,17 @@ def edit(context: CommandContext) -> None:
     client = context.client()
     with list_candidates(client):
         memory = client.get(memory_id_argument(context, context.options.id))
-    change = _patch_from_options(context)
+    options = context.options
+    if options.pin and options.unpin:
+        raise UsageError("--pin and --unpin contradict each other")
+    fields = request_fields(options, Patch)
+    if options.unpin:
+        fields["pinned"] = False
+    if "updates" in fields:
+        fields["updates"] = [memory_id_argument(context, each) for each in fields["updates"] if each != "none"]
+    if options.content is not None:
+        fields["content"] = context.text([options.content], "store")
+    change = Patch(**fields) if fields else None
     if change is None and memory.note is not None:
         if context.has_terminal:
             context.message("this memory is part of a note: edit the note, the daemon reads it again")
@@ -79,21 +89,6 @@ def edit(context: CommandContext) -> None:
         return
     else:
         context.print(f"{context.style.good('changed')}: {short_id(changed.id)}, version {changed.version}")
-
-
-def _patch_from_options(context: CommandContext) -> Patch | None:
-    """Return the change that the options name; None if they name none, which means the editor."""
-    options = context.options
-    if options.pin and options.unpin:
-        raise UsageError("--pin and --unpin contradict each other")
-    fields = request_fields(options, Patch)
-    if options.unpin:
-        fields["pinned"] = False
-    if "updates" in fields:
-        fields["updates"] = [memory_id_argument(context, each) for each in fields["updates"] if each != "none"]
-    if options.content is not None:
-        fields["content"] = context.text([options.content], "store")
-    return Patch(**fields) if fields else None
 
 
 def _edit_text(context: CommandContext, memory: MemoryView) -> MemoryView | None:

@@ -25,7 +25,19 @@ def sessions(context: CommandContext) -> int:
             context.page(list(session_trace_lines(trace, context.style)))
         return EXIT_DONE if any(each.dropped is None for each in trace.items) else EXIT_NOT_FOUND
     if name is not None:
-        return _show_turns(context, name)
+        client = context.client()
+        filed = client.end_session(name).filed if context.options.end else None
+        session = client.session(name, limit=context.options.top)
+        turns = session.turns[::-1]  # as they were said
+        save_hit_numbers(context, turns, 1)
+        if context.print_json_if_asked():
+            return EXIT_DONE
+        context.page(turn_lines(session, turns, context.style))
+        if session.cursor is not None:
+            context.message(f"these are the latest {len(session.turns)} turns; there are more")
+        if filed is not None:
+            context.message(f"session {sanitize(name)} has ended: {plural(filed, 'pair')} filed")
+        return EXIT_DONE
     if context.options.end or query is not None:
         verb, option = ("end", "--end") if query is None else ("explain", "--explain TEXT")
         raise UsageError(f"there is no session to {verb}", f"name it: mnemo sessions NAME {option}")
@@ -37,22 +49,6 @@ def sessions(context: CommandContext) -> int:
         elif not answer.sessions:
             context.message("there is no session")
     return EXIT_DONE if answer.sessions else EXIT_NOT_FOUND
-
-
-def _show_turns(context: CommandContext, name: str) -> int:
-    client = context.client()
-    filed = client.end_session(name).filed if context.options.end else None
-    answer = client.session(name, limit=context.options.top)
-    turns = answer.turns[::-1]  # as they were said
-    save_hit_numbers(context, turns, 1)
-    if context.print_json_if_asked():
-        return EXIT_DONE
-    context.page(turn_lines(answer, turns, context.style))
-    if answer.cursor is not None:
-        context.message(f"these are the latest {len(answer.turns)} turns; there are more")
-    if filed is not None:
-        context.message(f"session {sanitize(name)} has ended: {plural(filed, 'pair')} filed")
-    return EXIT_DONE
 
 
 def runs(context: CommandContext) -> int:

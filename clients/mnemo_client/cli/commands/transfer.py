@@ -12,6 +12,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
@@ -234,7 +235,26 @@ def import_(context: CommandContext) -> int:
 
 def import_transcripts(context: CommandContext, tool: TranscriptTool) -> int:
     """Import the conversations of a file, a folder, a zip, or the usual place. Exit 1 if no file could be read."""
-    sources = _sources(context, tool)
+    named = context.options.file
+    if named == "-":
+        raise UsageError("transcripts are not read from standard input", "name a file or folder")
+    places = [context.path(named)] if named is not None else _usual_places(context, tool)
+    sources: list[_TranscriptFile] = []
+    for place in places:
+        if place.is_dir():
+            pattern = "conversations*.json" if tool == "chatgpt" else "*.jsonl"
+            # A pipe with such a name would never end.
+            sources += map(_file_source, sorted(filter(os.path.isfile, place.rglob(pattern)), key=_age))
+            sources += [
+                part for path in sorted(place.glob("*.zip")) if tool == "chatgpt" for part in _zip_sources(path)
+            ]
+        elif place.suffix == ".zip":
+            sources += _zip_sources(place)
+        elif place.is_file():
+            sources.append(_file_source(place))
+    if not sources:
+        names = " or ".join(map(str, places))
+        raise UsageError(f"there are no conversations of {tool} in {names}", "name the file or folder that has them")
     total = ImportAnswer(tool=tool, dry_run=context.options.dry_run)
     size, sent, failed = sum(source.size for source in sources), 0, 0
     for number, source in enumerate(sources):
@@ -263,10 +283,13 @@ def _import_one(
     options = context.options
     with source.open() as file:
         head = file.read(HEAD_BYTES)
+        namespace = options.namespace
+        if (folder := _working_directory(head)) is not None:  # that of a command there
+            namespace = choose_namespace(namespace, folder, context.environ).name
         return context.client().import_from(
             chain([head] if head else [], read_pieces(file)),
             tool=tool,
-            namespace=_namespace(context, head),
+            namespace=namespace,
             user_id=options.user,
             allow_forgotten=options.allow_forgotten,
             dry_run=options.dry_run,
@@ -275,29 +298,6 @@ def _import_one(
 
 
 # The files
-
-
-def _sources(context: CommandContext, tool: TranscriptTool) -> list[_TranscriptFile]:
-    """Return the files to import, the oldest first. Raises UsageError if there are none."""
-    named = context.options.file
-    if named == "-":
-        raise UsageError("transcripts are not read from standard input", "name a file or folder")
-    places = [context.path(named)] if named is not None else _usual_places(context, tool)
-    found: list[_TranscriptFile] = []
-    for place in places:
-        if place.is_dir():
-            pattern = "conversations*.json" if tool == "chatgpt" else "*.jsonl"
-            # A pipe with such a name would never end.
-            found += map(_file_source, sorted(filter(os.path.isfile, place.rglob(pattern)), key=_age))
-            found += [part for path in sorted(place.glob("*.zip")) if tool == "chatgpt" for part in _zip_sources(path)]
-        elif place.suffix == ".zip":
-            found += _zip_sources(place)
-        elif place.is_file():
-            found.append(_file_source(place))
-    if not found:
-        names = " or ".join(map(str, places))
-        raise UsageError(f"there are no conversations of {tool} in {names}", "name the file or folder that has them")
-    return found
 
 
 def _usual_places(context: CommandContext, tool: TranscriptTool) -> list[Path]:
@@ -326,22 +326,11 @@ def _zip_sources(path: Path) -> list[_TranscriptFile]:
     """Return the files with conversations in ChatGPT's zip. Raises UsageError if it is not a zip."""
     try:
         with zipfile.ZipFile(path) as archive:
-            members = [each for each in archive.infolist() if _has_conversations(each.filename)]
+            files = archive.infolist()
+        members = [each for each in files if fnmatchcase(each.filename.rpartition("/")[2], "conversations*.json")]
     except (OSError, zipfile.BadZipFile) as wrong:
         raise UsageError(f"{path} cannot be read: {wrong}", "name the zip that ChatGPT sent, or its folder") from wrong
     return [_TranscriptFile(path, each.file_size, each.filename) for each in members]
-
-
-def _has_conversations(name: str) -> bool:
-    base = name.rsplit("/", 1)[-1]
-    return base.startswith("conversations") and base.endswith(".json")
-
-
-def _namespace(context: CommandContext, head: bytes) -> str | None:
-    """Return the namespace that a command in the transcript's working directory has."""
-    folder = _working_directory(head)
-    named = context.options.namespace
-    return choose_namespace(named, folder, context.environ).name if folder is not None else named
 
 
 def _working_directory(head: bytes) -> Path | None:

@@ -86,13 +86,14 @@ def check_agents(examined: Examination) -> list[DoctorCheck]:
             continue
         if installed is None:
             continue
+        programs, is_current = installed
         connected.append(client.name)
         path = examined.environ.get("PATH")
-        if missing := sorted(each for each in installed.programs if shutil.which(each, path=path) is None):
+        if missing := sorted(each for each in programs if shutil.which(each, path=path) is None):
             found = f"{client.title} runs {missing[0]}, which does not exist or cannot be executed ({file.path})"
             faults += fail(found, fix)
-        elif not installed.is_current:
-            others = sorted(installed.programs - {program})
+        elif not is_current:
+            others = sorted(programs - {program})
             detail = f"run {others[0]}, and this is {program}" if others else "are not those of this version"
             faults += warn(f"the entries of {client.title} in {file.path} {detail}", fix)
     names = ", ".join(dict.fromkeys(connected))

@@ -5,6 +5,7 @@ a memory, a tag, a namespace, a note's name or a path. See `redaction` for texts
 """
 
 import ast
+import contextlib
 import importlib.util
 import io
 import json
@@ -208,7 +209,12 @@ def write_bundle(context: CommandContext) -> int:
 
 def bundle_files(examined: Examination, checks: Sequence[DoctorCheck]) -> dict[str, bytes]:
     """Return the files of the bundle by name."""
-    redactor = _redactor(examined)
+    places: dict[str, Path | str] = {"DATA": examined.data, "CONFIG": examined.config, "MODELS": examined.models}
+    with contextlib.suppress(SocketPathError):  # the check of the path reports that
+        places["SOCKET"] = socket_path(examined.environ)
+    for number, root in enumerate(examined.status.notes.roots if examined.status is not None else (), start=1):
+        places[f"NOTES-{number}"] = root.path
+    redactor = Redactor(examined.environ, places)
     found = [{"name": each.name, "outcome": each.outcome, "found": redactor.text(each.found)} for each in checks]
     files: dict[str, Any] = {
         "about.json": _about(), "settings.json": _settings(examined, redactor), "checks.json": found,
@@ -225,17 +231,6 @@ def bundle_files(examined: Examination, checks: Sequence[DoctorCheck]) -> dict[s
     made = {name: (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode() for name, value in files.items()}
     lines = process.last_lines(process.log_file(examined.environ), count=LOG_LINES)
     return made | {"log.txt": "".join(f"{line}\n" for line in masked_log(lines)).encode()}
-
-
-def _redactor(examined: Examination) -> Redactor:
-    places: dict[str, Path | str] = {"DATA": examined.data, "CONFIG": examined.config, "MODELS": examined.models}
-    try:
-        places["SOCKET"] = socket_path(examined.environ)
-    except SocketPathError:
-        pass  # the check of the path reports that
-    for number, root in enumerate(examined.status.notes.roots if examined.status is not None else (), start=1):
-        places[f"NOTES-{number}"] = root.path
-    return Redactor(examined.environ, places)
 
 
 def _about() -> dict[str, Any]:

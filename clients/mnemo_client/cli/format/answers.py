@@ -179,8 +179,20 @@ def degraded_text(degraded: Sequence[str], status: StatusAnswer | None) -> str:
 
 
 def degraded_reason(name: str, status: StatusAnswer | None) -> str:
+    """Describe one missing part of an answer: without vectors, by the state of the model."""
     if name == "vectors":
-        return _missing_vectors(status)
+        model = status.models.get("embedding") if status is not None else None
+        vectors = status.views.get("vectors") if status is not None else None
+        if model is not None and model.state == "ready" and vectors is not None and 0 < vectors.share < 1:
+            return f"{percent(vectors.share)} of the memories have a vector so far: the others were found by words only"
+        why = "vectors are not ready"
+        if model is not None and model.state == "absent":
+            why = "no embedding model is installed (mnemo models pull)"
+        elif model is not None and model.state == "loading":
+            why = "the embedding model is loading"
+        elif model is not None and model.state == "failed":
+            why = f"the embedding model failed ({sanitize(model.reason or 'see mnemo doctor')})"
+        return f"answered by words only: {why}"
     if name == "notes":
         return "notes are still being read (mnemo status)"
     if name == "llm":
@@ -188,18 +200,3 @@ def degraded_reason(name: str, status: StatusAnswer | None) -> str:
     if name in ("database", "store", "lmdb"):
         return "the store has a problem (mnemo status)"
     return f"without {sanitize(name)}"
-
-
-def _missing_vectors(status: StatusAnswer | None) -> str:
-    model = status.models.get("embedding") if status is not None else None
-    vectors = status.views.get("vectors") if status is not None else None
-    if model is not None and model.state == "ready" and vectors is not None and 0 < vectors.share < 1:
-        return f"{percent(vectors.share)} of the memories have a vector so far: the others were found by words only"
-    why = "vectors are not ready"
-    if model is not None and model.state == "absent":
-        why = "no embedding model is installed (mnemo models pull)"
-    elif model is not None and model.state == "loading":
-        why = "the embedding model is loading"
-    elif model is not None and model.state == "failed":
-        why = f"the embedding model failed ({sanitize(model.reason or 'see mnemo doctor')})"
-    return f"answered by words only: {why}"

@@ -43,7 +43,8 @@ def trace_lines(trace: RecallTrace, style: TextStyle) -> Iterator[str]:
     for each in others:
         yield _candidate_line(each, drop_reason_text(each.dropped or ""), style)
     yield ""
-    rows = [["searched", _scope_text(trace)]]
+    words = f"; words: {', '.join(map(sanitize, trace.words))}" if trace.words else ""
+    rows = [["searched", f"{number_text(trace.in_question)} of {plural(trace.memories, 'memory', 'memories')}{words}"]]
     rows += [["filtered", f"{number_text(each.count)} by {sanitize(each.reason)}: {_requirement_text(each.wants)}"]
              for each in trace.left_out]  # fmt: skip
     rows.append(["found", " · ".join(f"{number_text(each.found)} by {each.name}" for each in trace.channels)])
@@ -55,11 +56,6 @@ def trace_lines(trace: RecallTrace, style: TextStyle) -> Iterator[str]:
     rows.append(["ms", " · ".join(f"{name} {took:.2f}" for name, took in trace.stages_ms.items())])
     yield from _labelled_rows(rows, style)
     yield style.dim("by: w words, v vectors, n next to the best in session or note, c core, f facts")
-
-
-def _scope_text(trace: RecallTrace) -> str:
-    words = f"; words: {', '.join(map(sanitize, trace.words))}" if trace.words else ""
-    return f"{number_text(trace.in_question)} of {plural(trace.memories, 'memory', 'memories')}{words}"
 
 
 def _requirement_text(text: str) -> str:

@@ -141,17 +141,14 @@ def plan_reconciliation(state: CycleState) -> Planning:
         is_for_merging = near.similarity >= state.thresholds(memory.namespace).merge
         if is_for_merging and not state.policy(memory.namespace).is_guarded:
             continue
-        if not is_newer(newer, older) or is_decided(state, older, newer, "supersede", "absorb"):
+        # The newer one was said and written at least an hour after the other.
+        ahead = min(_said_at(newer) - _said_at(older), newer.modified_at - older.modified_at)
+        if ahead < NEWER_MS or is_decided(state, older, newer, "supersede", "absorb"):
             continue
         inputs = state.inputs(older, newer)
         answer = yield TaskQuestion(RECONCILE, inputs)
         plan.add("supersede", older, newer, _reconciled(state, older, newer, inputs, answer))
     return plan.result()
-
-
-def is_newer(one: Memory, other: Memory) -> bool:
-    """Return whether a memory was said and written at least an hour after another one."""
-    return min(_said_at(one) - _said_at(other), one.modified_at - other.modified_at) >= NEWER_MS
 
 
 def _said_at(memory: Memory) -> int:
@@ -237,15 +234,10 @@ def repeats(one: Memory, other: Memory) -> bool:
     """Return whether two memories differ in no specific, nor in the day they speak of."""
     if is_apart(one, other):
         return False
-    texts = one.content, other.content
-    plain = tuple(map(_in_plain_construction, texts))
+    texts = plain = one.content, other.content
+    for pattern, shorter in _CONSTRUCTIONS:
+        plain = pattern.sub(shorter, plain[0]), pattern.sub(shorter, plain[1])
     return any(_are_equal(*pair) for pair in dict.fromkeys((texts, plain)))
-
-
-def _in_plain_construction(text: str) -> str:
-    for pattern, plain in _CONSTRUCTIONS:
-        text = pattern.sub(plain, text)
-    return text
 
 
 def _are_equal(one: str, other: str) -> bool:

@@ -118,7 +118,17 @@ _QUOTES = lazy_pattern(r'(?<!\d)"|[“”„«»「」『』]')
 
 def _prose(text: str, name: str) -> Iterator[_ProseSpan]:
     """The stretches of prose: wrapped lines together, without code, headings, quotations and tables."""
-    names = _transcribed(text)
+    # The names that stand before lines as who says them: of a known first name, or each more than once
+    counts: dict[str, int] = {}
+    at = 0
+    while at >= 0:
+        label = _LABEL.match(text, at)
+        if label and _is_label(label["name"]):
+            counts[label["name"]] = counts.get(label["name"], 0) + 1
+        at = text.find("\n", at) + 1 or -1
+    known = {name for name in counts if name.split()[0].lower() in english.GIVEN_NAMES}
+    again = {name for name, count in counts.items() if count > 1 and name.lower() not in _ROLES | _NOTES}
+    names = frozenset(known | (again if len(again) > 1 or (again and known) else set()))
     speaker: str | None = name
     fence = ""
     open_since = -1
@@ -165,20 +175,6 @@ def _goes_on(text: str, before: int, at: int) -> bool:
     is_long = len(last) >= 50 and "\n" not in last[-50:]
     is_open = last[-1] in ",.!?。！？" or last.split()[-1].lower() in english.PREPOSITIONS
     return is_open or is_long or first.islower()
-
-
-def _transcribed(text: str) -> frozenset[str]:
-    """The names that stand before lines as who says them: of a known first name, or each more than once."""
-    counts: dict[str, int] = {}
-    at = 0
-    while at >= 0:
-        label = _LABEL.match(text, at)
-        if label and _is_label(label["name"]):
-            counts[label["name"]] = counts.get(label["name"], 0) + 1
-        at = text.find("\n", at) + 1 or -1
-    known = {name for name in counts if name.split()[0].lower() in english.GIVEN_NAMES}
-    again = {name for name, count in counts.items() if count > 1 and name.lower() not in _ROLES | _NOTES}
-    return frozenset(known | (again if len(again) > 1 or (again and known) else set()))
 
 
 def _is_label(name: str) -> bool:
@@ -408,7 +404,21 @@ def _english_triple(sentence: str) -> Triple | None:
     verb = words[found.verb].bare
     if verb in english.BE:
         return _copula(subject, verb, rest, tail)
-    return _with_verb(subject, verb, rest, tail)
+    is_past = verb in english.BASE_OF_PAST
+    base = english.BASE_OF_PAST.get(verb) or english.BASE_OF_THIRD.get(verb) or verb
+    if verb in english.TIMELESS and verb != "cost":
+        return None
+    joined = f"{base} {tail[0]}"
+    if joined in _WITH_PREPOSITION and len(tail) > 1:
+        said = " ".join(rest.split()[1:])
+        # What was so in the past is not what is so: only what happens once keeps its base form.
+        predicate = f"{verb} {tail[0]}" if is_past and base not in _EVENTS else joined
+        return Triple(subject, predicate, said) if said else None
+    if base not in _PLAIN_VERBS or tail[0] in english.PREPOSITIONS or tail[0] == "to":
+        return None
+    if tail[0] in english.PARTICIPLES and base == "have":
+        return None
+    return Triple(subject, verb if is_past and base not in _EVENTS else base, rest)
 
 
 _NOT_PLAIN = frozenset(
@@ -457,24 +467,6 @@ def _is_attribute(what: str, value: str) -> bool:
     if words[-1] in _ATTRIBUTES or words[0] in {"favourite", "favorite"}:
         return True
     return words[-1] in _RELATIVES and all(word[0].isupper() for word in value.split())
-
-
-def _with_verb(subject: str, verb: str, rest: str, tail: Sequence[str]) -> Triple | None:
-    is_past = verb in english.BASE_OF_PAST
-    base = english.BASE_OF_PAST.get(verb) or english.BASE_OF_THIRD.get(verb) or verb
-    if verb in english.TIMELESS and verb != "cost":
-        return None
-    joined = f"{base} {tail[0]}"
-    if joined in _WITH_PREPOSITION and len(tail) > 1:
-        said = " ".join(rest.split()[1:])
-        # What was so in the past is not what is so: only what happens once keeps its base form.
-        predicate = f"{verb} {tail[0]}" if is_past and base not in _EVENTS else joined
-        return Triple(subject, predicate, said) if said else None
-    if base not in _PLAIN_VERBS or tail[0] in english.PREPOSITIONS or tail[0] == "to":
-        return None
-    if tail[0] in english.PARTICIPLES and base == "have":
-        return None
-    return Triple(subject, verb if is_past and base not in _EVENTS else base, rest)
 
 
 _VERBS_DE = lexicon.words("facts", "verbs_de")

@@ -92,7 +92,14 @@ def _parts_of(
     else:
         blocks = [_block(each) for each in message.content]
     if event.type == "assistant":
-        yield from _answer_parts(blocks, text, at, place)
+        for block in blocks:
+            if block.type == "text":
+                yield from text.hold(block.text, at, place)
+                continue
+            reason = _BLOCK_REASONS.get(block.type, "attachment")
+            if reason == "tool_call":
+                yield from text.tool_called()
+            yield parts.LeftOut(reason)
         return
     said = [block.text for block in blocks if block.type == "text"]
     yield from (parts.LeftOut(_BLOCK_REASONS.get(block.type, "attachment")) for block in blocks if block.type != "text")
@@ -112,16 +119,3 @@ def _reason_of(event: _TranscriptEvent) -> parts.LeftOutReason | None:
     if event.type not in _SIDES or event.isApiErrorMessage:
         return "system"
     return "injected" if event.isMeta else None
-
-
-def _answer_parts(
-    blocks: list[_ContentBlock], text: parts.AgentText, at: int | None, place: str
-) -> Iterator[parts.TranscriptPart]:
-    for block in blocks:
-        if block.type == "text":
-            yield from text.hold(block.text, at, place)
-            continue
-        reason = _BLOCK_REASONS.get(block.type, "attachment")
-        if reason == "tool_call":
-            yield from text.tool_called()
-        yield parts.LeftOut(reason)

@@ -67,7 +67,16 @@ class HttpClient:
         if credentials := authorization or _credentials(parts):
             # Not sent to another host after a redirect.
             request.add_unredirected_header("Authorization", credentials)
-        answer: http.client.HTTPResponse = self._opener(is_trusted).open(request, timeout=self._settings.timeout)
+        if is_trusted not in self._openers:
+            proxy = self._settings.proxy
+            handlers: list[urllib.request.BaseHandler] = [
+                urllib.request.ProxyHandler({"http": proxy, "https": proxy} if proxy else None),
+                urllib.request.HTTPSHandler(context=_tls_context(self._settings, is_trusted)),
+            ]
+            self._openers[is_trusted] = urllib.request.build_opener(
+                *handlers, *([_HttpsRedirects()] if self._only_https else [])
+            )
+        answer: http.client.HTTPResponse = self._openers[is_trusted].open(request, timeout=self._settings.timeout)
         return answer
 
     def download(
@@ -125,18 +134,6 @@ class HttpClient:
                 if progress:
                     progress(done, total)
         return done >= total
-
-    def _opener(self, is_trusted: bool) -> urllib.request.OpenerDirector:
-        if is_trusted not in self._openers:
-            proxy = self._settings.proxy
-            handlers: list[urllib.request.BaseHandler] = [
-                urllib.request.ProxyHandler({"http": proxy, "https": proxy} if proxy else None),
-                urllib.request.HTTPSHandler(context=_tls_context(self._settings, is_trusted)),
-            ]
-            self._openers[is_trusted] = urllib.request.build_opener(
-                *handlers, *([_HttpsRedirects()] if self._only_https else [])
-            )
-        return self._openers[is_trusted]
 
 
 def require_https(url: str) -> None:

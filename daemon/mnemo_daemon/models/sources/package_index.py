@@ -19,7 +19,7 @@ import sysconfig
 import urllib.parse
 import urllib.request
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -66,7 +66,17 @@ class Link(NamedTuple):
 
 def read_settings(environ: Mapping[str, str]) -> IndexSettings:
     """The user's settings for pip, else for uv. DownloadError if pip's configuration cannot be read."""
-    found = _read_configuration(_configuration_files(environ))
+    # The options in pip's files. As with pip, those in [download] win over those in [global], whatever the file.
+    paths = _configuration_files(environ)
+    parser = configparser.RawConfigParser()
+    parser.optionxform = lambda optionstr: optionstr.lower().replace("_", "-")  # type: ignore[method-assign]
+    for path in paths:
+        try:
+            parser.read(path, encoding="utf-8")
+        except (configparser.Error, OSError, UnicodeDecodeError) as error:
+            raise DownloadError(f"pip's configuration {path} cannot be read: {error}") from error
+    sections = [parser[name] for name in ("global", "download") if name in parser]
+    found = {name: value for section in sections for name, value in section.items()}
     for name in OPTIONS:
         if value := environ.get("PIP_" + name.upper().replace("-", "_"), ""):
             found[name] = value
@@ -133,19 +143,6 @@ def _configuration_files(environ: Mapping[str, str]) -> list[Path]:
         own = [Path(environ.get("XDG_CONFIG_HOME") or home / ".config", "pip", "pip.conf")]
     files = [*shared, home / ".pip" / "pip.conf", *own, Path(sys.prefix, "pip.conf")]
     return [*files, Path(named)] if named else files
-
-
-def _read_configuration(paths: Sequence[Path]) -> dict[str, str]:
-    """The options in pip's files. As with pip, those in [download] win over those in [global], whatever the file."""
-    parser = configparser.RawConfigParser()
-    parser.optionxform = lambda optionstr: optionstr.lower().replace("_", "-")  # type: ignore[method-assign]
-    for path in paths:
-        try:
-            parser.read(path, encoding="utf-8")
-        except (configparser.Error, OSError, UnicodeDecodeError) as error:
-            raise DownloadError(f"pip's configuration {path} cannot be read: {error}") from error
-    sections = [parser[name] for name in ("global", "download") if name in parser]
-    return {name: value for section in sections for name, value in section.items()}
 
 
 # Fetching -----------------------------------------------------------------------------------------------------------
