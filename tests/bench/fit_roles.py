@@ -4,7 +4,8 @@ python -m tests.bench.fit_roles                # cross-validation
 python -m tests.bench.fit_roles --write        # and write the weights
 python -m tests.bench.fit_roles --judge FILE   # the weights in use on the lines of a life (see bench_month) or a JSONL
 
-Each text is fitted with its vector and without, so that the words alone decide where there is none.
+Each text is fitted with its vector and without, so that the words alone decide where there is none. Some
+prompts are questions among them: what is asked for once is no instruction.
 """
 
 import json
@@ -23,6 +24,7 @@ from tests.bench.fit_kinds import LABELLED, WEIGHTS, table_of, write_weights
 FOLDS = 5
 PENALTY = 0.5
 BATCH = 64
+PROMPTS_STEP = 3  # of every third one: with all, texts that ask nothing are read as questions
 HEAD = "Weights of the roles of memories (ingest/memory_role), written by tests/bench/fit_roles.py."
 
 Row = tuple[str, str]  # text, role
@@ -78,7 +80,8 @@ def main(*, write: bool = False, judge: Path | None = None) -> None:
         vectors = vectors_of([text for text, _ in rows])
         report([(role, read_role(text, each).name) for (text, role), each in zip(rows, vectors, strict=True)])
         return
-    rows = labelled()
+    prompts = (LABELLED / "prompts.tsv").read_text(encoding="utf-8").splitlines()[::PROMPTS_STEP]
+    rows = [*labelled(), *((line.split("\t", 1)[1], "question") for line in prompts)]
     vectors = vectors_of([text for text, _ in rows])
     folds = np.random.default_rng(1).integers(0, FOLDS, len(rows))
     pairs: list[tuple[str, str]] = []

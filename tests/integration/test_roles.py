@@ -18,7 +18,7 @@ from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.indexes.vectors import VectorIndex
 from tests.support.store_services import StoreServices, services_in
 
-WEIGHTS = "roles-4", 3_021_755_595  # the kind of the file, and the checksum of the weights that its roles are of
+WEIGHTS = "roles-4", 27_810_852  # the kind of the file, and the checksum of the weights that its roles are of
 LONG = "Sara and Rui talked about the bakery, the new oven and who opens on Sundays."
 
 

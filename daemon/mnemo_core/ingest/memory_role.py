@@ -45,6 +45,7 @@ _ASKS = lazy_pattern(
 )
 
 _words = LinearTextModel("roles", ROLES, ROLE_ROWS)
+_INSTRUCTIONS = [ROLES.index(role) for role in INSTRUCTION_ROLES]
 _prompts = LinearTextModel("prompts", ("personal",), PROMPT_ROWS)
 
 
@@ -69,8 +70,11 @@ def read_role(text: str, vector: NDArray[np.float32] | None = None) -> FoundRole
     if describes_user(text):  # an allergy is no taste
         scores[[ROLES.index("taste"), ROLES.index("small")]] = -np.inf
     odds = np.exp(scores - scores.max())
-    best = int(np.argmax(odds))
-    return FoundRole(ROLES[best], float(odds[best] / odds.sum()))
+    odds /= odds.sum()
+    told = odds[_INSTRUCTIONS]
+    if told.sum() > odds.max():  # which of the two it is matters less
+        return FoundRole(INSTRUCTION_ROLES[int(np.argmax(told))], float(told.sum()))
+    return FoundRole(ROLES[int(np.argmax(odds))], float(odds.max()))
 
 
 def says_nothing(prompt: str) -> bool:
