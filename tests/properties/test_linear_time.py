@@ -68,8 +68,8 @@ from tests.support.time_complexity import (
 SWEEP = os.environ.get("MNEMO_SWEEP") == "1"
 PIECES_OF_PATTERN = 60 if SWEEP else 6
 PIECES_OF_FUNCTION = len(NASTY) if SWEEP else 5
-NOTE_CHARS = 250_000
-NOTE_UNITS_MAX = 400
+NOTE_CHARS = 250_000 if SWEEP else 125_000
+NOTE_UNITS_MAX = NOTE_CHARS // 625
 
 MODEL = of_model("")
 OTHER = "Anna lives in Lisbon, and the gate code is 4711."
