@@ -47,9 +47,9 @@ TASTES = ("coffee", "tea", "bread", "mail", "music", "maps", "films")
 
 
 @pytest.fixture
-def client(daemon_of_each_form: RunningDaemon) -> Iterator[Client]:
+def client(model_daemon: RunningDaemon) -> Iterator[Client]:
     """In a namespace of the test's own."""
-    with daemon_of_each_form.client(f"ns-{uuid.uuid4().hex[:8]}") as open_client:
+    with model_daemon.client(f"ns-{uuid.uuid4().hex[:8]}") as open_client:
         yield open_client
 
 
@@ -147,10 +147,10 @@ def test_of_near_copies_the_best_comes_and_one_that_adds_a_specific(client: Clie
 # Budget and pages
 
 
-def test_pages_go_on_where_the_one_before_ended(client: Client, daemon_of_each_form: RunningDaemon) -> None:
+def test_pages_go_on_where_the_one_before_ended(client: Client, model_daemon: RunningDaemon) -> None:
     stories = [f"The boat number {n} has a mast of {n} metres{' and a very long story' * n}." for n in range(23)]
     client.remember_many([NewMemory(content=content) for content in stories])
-    daemon_of_each_form.wait_for_vectors()
+    model_daemon.wait_for_vectors()
     whole = contents(ask(client, "which boat has a mast", top_k=100, token_budget=None))
     assert len(whole) == 23
     for budget in (None, 150):
@@ -162,9 +162,9 @@ def test_pages_go_on_where_the_one_before_ended(client: Client, daemon_of_each_f
             assert seen == whole
 
 
-def test_pages_go_on_farther_than_one_search_looks(client: Client, daemon_of_each_form: RunningDaemon) -> None:
+def test_pages_go_on_farther_than_one_search_looks(client: Client, model_daemon: RunningDaemon) -> None:
     client.remember_many([NewMemory(content=f"The boat number {n} has a mast of wood.") for n in range(BOATS_MANY)])
-    daemon_of_each_form.wait_for_vectors()
+    model_daemon.wait_for_vectors()
     seen: list[str] = []
     while page := contents(ask(client, "which boat has a mast", top_k=25, offset=len(seen))):
         seen += page
@@ -220,7 +220,7 @@ def test_of_a_hit_larger_than_the_budget_the_lines_around_its_best_sentence_are_
 
 
 def test_the_best_sentence_of_a_note_is_chosen_by_words_that_its_title_lacks(
-    client: Client, daemon_of_each_form: RunningDaemon, tmp_path: Path
+    client: Client, model_daemon: RunningDaemon, tmp_path: Path
 ) -> None:
     namespace, folder = f"ns-{uuid.uuid4().hex[:8]}", tmp_path / "people"
     folder.mkdir()
@@ -422,12 +422,12 @@ def test_a_superseded_memory_comes_after_its_replacement(client: Client) -> None
 
 
 def test_an_excerpt_goes_by_the_token_rows_of_question_and_memory(
-    client: Client, daemon_of_each_form: RunningDaemon, minilm_folder: Path
+    client: Client, model_daemon: RunningDaemon, minilm_folder: Path
 ) -> None:
     items = [item._replace(trail="") for item in made()[:8]]
     manifest = ModelCatalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
     assert manifest is not None
-    numerics = cast(Numerics, daemon_of_each_form.environ["MNEMO_MODELS_NUMERICS"])
+    numerics = cast(Numerics, model_daemon.environ["MNEMO_MODELS_NUMERICS"])
     embedder = load_embedder(manifest, numerics=numerics)
     expected = [shown(item, rows) for item, rows in zip(items, token_rows(embedder, items), strict=True)]
     assert expected != [shown(item, None) for item in items]
