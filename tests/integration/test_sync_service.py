@@ -77,6 +77,7 @@ class Device:
 def cheap_passphrases(monkeypatch: pytest.MonkeyPatch) -> None:
     """A derivation of a key as it is, but not for the second of a processor that it takes by default."""
     for function in (create_group, replace_key):
+        assert function.__kwdefaults__ is not None
         monkeypatch.setitem(function.__kwdefaults__, "cost", CHEAP)
 
 

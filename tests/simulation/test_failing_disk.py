@@ -23,6 +23,7 @@ from mnemo_store.disk import Committable, Disk
 from mnemo_store.errors import StoreError, UnknownOutcome, WriteFailure
 from mnemo_store.records import Change, Layer, Memory, PutMemory
 from mnemo_store.store import Store, WriteReceipt, WriteResult
+from tests.support.examples import IS_SWEEP
 from tests.support.samples import WAIT_SECONDS, quick_folder, sample_memory
 
 SEGMENT_BYTES = 1500  # so that a run of a few writes sees segments become full
@@ -30,7 +31,7 @@ RESERVE_BYTES = 4096
 GROUP = 3  # writes in the largest group of the run
 FOR_GOOD = 10**9
 CALLS_MAX = 400  # more than any run makes
-CALLS_STEP = 1 if os.environ.get("MNEMO_SWEEP") == "1" else 3
+CALLS_STEP = 1 if IS_SWEEP else 3
 
 
 class FailurePattern(NamedTuple):
