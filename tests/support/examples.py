@@ -1,4 +1,4 @@
-"""How much of what could be tried the suite tries: little, for a minute counts there; `make soak` tries the rest."""
+"""The share of all examples that the suite tries. `make soak` and `make simulate` try more of them."""
 
 import os
 
