@@ -122,11 +122,14 @@ soak: environment-dev programs models
 	$(MAKE) linear-time simulate
 
 # Lives of the daemon in which everything fails that can, each as its seed says; then one day on a disk that fails at
-# each of its calls. `SEED=17 STEPS=23 make simulate` lives one again.
+# each of its calls, and what else the suite tries a part of. `SEED=17 STEPS=23 make simulate` lives one again.
 SEEDS ?= 10000
+SWEPT := $(addprefix tests/,simulation/test_failing_disk.py simulation/test_shared_devices.py \
+  spec/test_journal_damage.py spec/test_deduplication.py spec/test_excerpts.py)
 simulate: environment-dev
 	$(PY) -m tests.bench.bench_simulation --seeds $(SEEDS) $(BENCH)
 	$(if $(SEED),,$(PY) -m tests.bench.bench_simulation --days)
+	$(if $(SEED),,MNEMO_SWEEP=1 $(PY) -m pytest -q $(SWEPT))
 
 # dist/mnemod_VERSION_ARCH.deb, of this machine's Python and processor; deb-check, as root, installs, uses and removes it.
 deb: environment-dev

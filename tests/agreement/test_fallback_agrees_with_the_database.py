@@ -26,6 +26,7 @@ from mnemo_store.recovery.fallback_state import FallbackState, FallbackWriter
 from mnemo_store.recovery.in_memory_tables import InMemoryTables
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import MEMORIES, TABLES, TURN_PAIRS, Table
+from tests.support.examples import examples
 from tests.support.samples import (
     AT,
     WAIT_SECONDS,
@@ -272,7 +273,7 @@ class ReplayAndDatabase(RuleBasedStateMachine):
 
 TestReplayAndDatabase = ReplayAndDatabase.TestCase
 TestReplayAndDatabase.settings = settings(
-    max_examples=12, stateful_step_count=15, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(6), stateful_step_count=15, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
 
@@ -293,7 +294,7 @@ def nothing_to_fetch(place: LineLocation) -> bytes:
     raise FileNotFoundError(place)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(before=st.lists(writes, max_size=4), made=writes, is_walked=st.booleans())
 def test_reverted_rows_leave_no_trace(before: list[list[Change]], made: list[Change], is_walked: bool) -> None:
     contents = InMemoryTables(nothing_to_fetch)

@@ -21,6 +21,7 @@ from mnemo_store.record_texts import embedded_text, text_hash
 from mnemo_store.records import Memory
 from tests.simulation.embedders import ModelFaults, SimulatedCatalogue, SimulatedModels
 from tests.support.erasure_services import ErasureServices, wait_until
+from tests.support.examples import examples
 
 WORDS = ["harbour", "windmill", "kettle", "a", "lighthouse"]
 CONTENTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
@@ -182,4 +183,4 @@ def is_current(index: BackgroundIndex, seq: int) -> bool:
 
 
 TestIndexesAgree = IndexesAgree.TestCase
-TestIndexesAgree.settings = settings(max_examples=6, stateful_step_count=12, deadline=None)
+TestIndexesAgree.settings = settings(max_examples=examples(5), stateful_step_count=12, deadline=None)

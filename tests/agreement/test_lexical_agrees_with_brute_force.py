@@ -20,6 +20,7 @@ from mnemo_store.indexes.lexical import (
     QueryPostings,
 )
 from mnemo_store.indexes.tokenizer import Tokenizer, chunks
+from tests.support.examples import examples
 
 NUMBERS = st.integers(0, 12)
 WORDS = st.sampled_from(["cat", "dogs", "wordView", "the", "is", "東京都", "京", "3.11.2", "C++", "run", "running"])
@@ -161,4 +162,4 @@ class WordsAndBruteForce(RuleBasedStateMachine):
 
 
 TestWordsAndBruteForce = WordsAndBruteForce.TestCase
-TestWordsAndBruteForce.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+TestWordsAndBruteForce.settings = settings(max_examples=examples(12), stateful_step_count=20, deadline=None)

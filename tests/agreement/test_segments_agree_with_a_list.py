@@ -21,6 +21,7 @@ from mnemo_daemon.sync.segments import (
     newest_snapshot,
     read_entries,
 )
+from tests.support.examples import examples
 from tests.support.samples import quick_folder
 
 KEY = GroupKey(bytes(16), (bytes(range(32)),))
@@ -202,4 +203,4 @@ class CarriedFolder(RuleBasedStateMachine):
 
 
 TestCarriedFolder = CarriedFolder.TestCase
-TestCarriedFolder.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+TestCarriedFolder.settings = settings(max_examples=examples(12), stateful_step_count=30, deadline=None)

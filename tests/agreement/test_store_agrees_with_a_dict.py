@@ -32,6 +32,7 @@ from mnemo_store.records import (
     Usage,
 )
 from mnemo_store.store import Store
+from tests.support.examples import examples
 from tests.support.samples import AT, quick_folder, sample_id, sample_memory, tables_of, write
 
 CONTENTS = ("the tea is green", "The  Tea is GREEN", "the tea is black", "ein Hügel", "x" * 8192)
@@ -338,7 +339,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 TestStoreAgreesWithADict = StoreMachine.TestCase
 TestStoreAgreesWithADict.settings = settings(
-    max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(12), stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
 

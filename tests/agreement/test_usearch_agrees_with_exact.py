@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from mnemo_store.disk import Disk
 from mnemo_store.indexes.vector_kernels import code_rows, vectors_of
 from mnemo_store.indexes.vectors import VectorIndex
+from tests.support.examples import examples
 
 DIMENSIONS = 8
 NUMBERS = 60
@@ -101,7 +102,7 @@ class ViewAgreesWithDict(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
 
-ViewAgreesWithDict.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+ViewAgreesWithDict.TestCase.settings = settings(max_examples=examples(20), stateful_step_count=30, deadline=None)
 TestViewAgreesWithDict = ViewAgreesWithDict.TestCase
 
 

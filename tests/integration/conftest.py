@@ -84,10 +84,19 @@ def in_float32(minilm_folder: Path) -> Iterator[PrestartedDaemons]:
 
 
 @pytest.fixture(scope="module", params=["in_the_form_of_the_processor", "in_float32"])
-def model_daemon(request: pytest.FixtureRequest) -> Iterator[RunningDaemon]:
-    """With the real embedding model, loaded: in int8 where the processor computes it well, and in float32."""
+def daemon_of_each_form(request: pytest.FixtureRequest) -> Iterator[RunningDaemon]:
+    """With the real embedding model, loaded: in int8 where the processor computes it well, and in float32. For what is
+    about the order of hits."""
     ahead: PrestartedDaemons = request.getfixturevalue(request.param)
     with ahead.taken() as taken:
+        taken.wait_for_vectors()
+        yield taken
+
+
+@pytest.fixture(scope="module")
+def model_daemon(in_the_form_of_the_processor: PrestartedDaemons) -> Iterator[RunningDaemon]:
+    """With the real embedding model, loaded, in the form that the processor computes best."""
+    with in_the_form_of_the_processor.taken() as taken:
         taken.wait_for_vectors()
         yield taken
 

@@ -459,7 +459,7 @@ def test_a_daemon_that_cannot_open_its_store_says_why_at_every_command(newcomer:
     data = newcomer.home / "data"
     for path in (*(data / "journal").iterdir(), data / "db" / "data.mdb"):
         path.write_bytes(b"nothing that a store has\n" * 1000)
-    for words in 4 * (["recall", "tank"], ["add", "More."], ["up"]):
+    for words in 2 * (["recall", "tank"], ["add", "More."], ["up"]):
         command = newcomer.begin(*words)
         _, said = command.communicate(timeout=60)
         assert command.returncode in (1, 4)

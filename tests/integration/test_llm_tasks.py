@@ -89,12 +89,12 @@ class Text(msgspec.Struct, forbid_unknown_fields=True):
     text: Annotated[str, Meta(min_length=1, max_length=CHARACTERS_MAX)]
 
 
-ODD_PROMPTS = ("Say something.", '"\\"}]} \n\t \0', "用中文写一首诗 🐼", "Répète: “é” ‘ß’ \u2028", "{}", "")
+ODD_PROMPTS = ('"\\"}]} \n\t \0', "用中文写一首诗 🐼", "Répète: “é” ‘ß’ \u2028", "")
 
 
 @pytest.mark.parametrize(
     ("prompt", "answer"),
-    [*((prompt, Verdict) for prompt in ODD_PROMPTS), (ODD_PROMPTS[2], Tree)],
+    [*((prompt, Verdict) for prompt in ODD_PROMPTS), (ODD_PROMPTS[1], Tree)],
 )
 def test_llama_cpp_takes_every_kind_of_grammar_and_its_output_parses_strictly(
     answer: type[msgspec.Struct], prompt: str, model: LanguageModel

@@ -20,7 +20,6 @@ PAGES = [
         "README.md",
         "clients/docs/memories.md",
         "clients/docs/operation.md",
-        "clients/docs/http.md",
         "store/docs/format.md",
         "store/docs/guarantees.md",
     )

@@ -25,13 +25,13 @@ MEMORIES = (
 )
 
 
-@pytest.mark.parametrize("model_daemon", ["in_float32"], indirect=True)
-def test_the_picture_of_the_documents_is_one_of_this_page(model_daemon: RunningDaemon) -> None:
-    with model_daemon.client("work") as client:
+@pytest.mark.parametrize("daemon_of_each_form", ["in_float32"], indirect=True)
+def test_the_picture_of_the_documents_is_one_of_this_page(daemon_of_each_form: RunningDaemon) -> None:
+    with daemon_of_each_form.client("work") as client:
         for content, day, tags in MEMORIES:
             client.remember(NewMemory(content=content, event_at=day, tags=tags))
-        model_daemon.wait_for_vectors()
-    with served_page(model_daemon) as page, opened_page(page, *SIZE) as browser:
+        daemon_of_each_form.wait_for_vectors()
+    with served_page(daemon_of_each_form) as page, opened_page(page, *SIZE) as browser:
         browser.use_theme("light")
         browser.go(f"#/search?ns=work&q={QUESTION.replace(' ', '+')}")
         browser.sees("9443", ".answer")

@@ -34,6 +34,7 @@ from tests.support.scripted_upstream import (
 
 LONG = "and the rest of this sentence is here so that the window has the length that it needs to be written at all"
 THINGS = ("anchor", "compass", "dinghy", "ensign", "fender", "gaff", "hatch key", "inverter", "jib")
+TURNS = 300  # many times what is kept of the history
 FACTS = [f"The {thing} of the boat Wren is kept in locker {place} of the harbour office, {LONG}."
          for place, thing in enumerate(THINGS)]  # fmt: skip
 
@@ -261,21 +262,21 @@ def test_nothing_is_stored_twice_after_a_restart_or_a_kill_of_the_proxy(
         assert {each.repetition_count for each in stored(client) if each.source == "proxy" and each.turn} == {0}
 
 
-def test_a_thousand_turns_whose_history_is_sent_each_time_leave_each_message_once(
+def test_turns_whose_history_is_sent_each_time_leave_each_message_once(
     daemon: RunningDaemon, upstream: ScriptedUpstream
 ) -> None:
     """A loop in which the model says what it was told: the history is cut to its end, as programs do."""
     upstream.script = lambda _, request: answer_of(chat_answer(request.json["messages"][-1]["content"]))
     with running_proxy(daemon, upstream.address) as proxy:
         chat = ProxyChat(proxy, {"Authorization": "Bearer echo"})
-        for number in range(1000):
+        for number in range(TURNS):
             chat.history = [chat.history[0], *chat.history[1:][-60:]]
             chat.say(FACTS[number % len(FACTS)])
         proxy.command("flush")
         status = proxy.command("status")
     texts = [text for _, text in turns_of(daemon)]
     assert sorted(texts) == sorted(FACTS)
-    assert status["passed"] == 1000
+    assert status["passed"] == TURNS
     assert not status["windows_waiting"]
 
 

@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -98,10 +98,10 @@ def damaged_backup(terminal: PseudoTerminal) -> list[str]:
 
 
 def backup_of_a_newer_format(terminal: PseudoTerminal) -> list[str]:
-    assert terminal.give("backup", "copy")[0] == 0
-    listed = terminal.here / "copy" / "backup.json"
+    assert terminal.give("backup", "newer")[0] == 0
+    listed = terminal.here / "newer" / "backup.json"
     listed.write_text(listed.read_text().replace(f'"format": {FORMAT}', '"format": 99'))
-    return ["copy"]
+    return ["newer"]
 
 
 def more_than_the_disk_has_room_for(terminal: PseudoTerminal) -> list[str]:
@@ -109,24 +109,21 @@ def more_than_the_disk_has_room_for(terminal: PseudoTerminal) -> list[str]:
     return ["other"]
 
 
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (folder_without_a_store, "holds neither a database nor a journal"),
-        (damaged_backup, "data.mdb is damaged"),
-        (backup_of_a_newer_format, "has format 99; this version supports formats up to"),
-        (more_than_the_disk_has_room_for, "no room"),
-    ],
+UNUSABLE: tuple[tuple[Callable[[PseudoTerminal], list[str]], str], ...] = (
+    (folder_without_a_store, "holds neither a database nor a journal"),
+    (damaged_backup, "data.mdb is damaged"),
+    (backup_of_a_newer_format, "has format 99; this version supports formats up to"),
+    (more_than_the_disk_has_room_for, "no room"),
 )
-def test_an_unusable_backup_is_refused_before_the_daemon_is_stopped(
-    terminal: PseudoTerminal, make: object, said: str
-) -> None:
-    assert callable(make)
-    code, reported = terminal.give("restore", *make(terminal), "--yes")
-    assert code != 0
-    assert said in reported
-    assert terminal.pid() == terminal.first_pid
-    assert terminal.texts() == [KEPT]
+
+
+def test_an_unusable_backup_is_refused_before_the_daemon_is_stopped(terminal: PseudoTerminal) -> None:
+    for make, said in UNUSABLE:
+        code, reported = terminal.give("restore", *make(terminal), "--yes")
+        assert code != 0
+        assert said in reported
+        assert terminal.pid() == terminal.first_pid
+        assert terminal.texts() == [KEPT]
 
 
 def test_a_failure_after_the_daemon_was_stopped_leaves_it_running_again(terminal: PseudoTerminal) -> None:

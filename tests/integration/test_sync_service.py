@@ -11,7 +11,8 @@ import pytest
 
 from mnemo_core.ingest.mutations import new_version
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.sync.cipher import SyncError
+from mnemo_daemon.sync.cipher import PassphraseCost, SyncError
+from mnemo_daemon.sync.group_keys import create_group, replace_key
 from mnemo_daemon.sync.segments import START, read_entries
 from mnemo_daemon.sync.shared_folder import device_names
 from mnemo_daemon.sync.sync_service import STATE_FILE, SyncService
@@ -33,6 +34,7 @@ from mnemo_store.store import Store
 from tests.support.samples import AT, contents, opened, remember, sample_id, sample_memory, write
 
 PASSPHRASE = "correct horse battery staple"
+CHEAP = PassphraseCost(passes=1, memory_bytes=1 << 13)
 DAY_MS = 86_400_000
 
 
@@ -69,6 +71,14 @@ class Device:
 
     def edit(self, number: int, content: str) -> None:
         write(self.store, PutMemory(data=new_version(self.memory(number), self.store.now(), {"content": content})))
+
+
+@pytest.fixture(autouse=True)
+def cheap_passphrases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A derivation of a key as it is, but not for the second of a processor that it takes by default."""
+    for function in (create_group, replace_key):
+        assert function.__kwdefaults__ is not None
+        monkeypatch.setitem(function.__kwdefaults__, "cost", CHEAP)
 
 
 @pytest.fixture

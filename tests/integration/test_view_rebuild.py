@@ -20,8 +20,8 @@ from mnemo_client.protocol.retrieval import RecallRequest
 from tests.support.running_daemon import RunningDaemon, running
 from tests.support.samples import quick_folder
 
-MEMORIES = 300
-NOTES = 40
+MEMORIES = 180
+NOTES = 24
 NOW = 1_800_000_000_000  # ms; of every question
 FILES = ("columns.view", "words.view", "vectors.view")
 

@@ -42,6 +42,7 @@ from mnemo_store.tables import (
     drop_of,
     put_of,
 )
+from tests.support.examples import examples
 from tests.support.samples import AT, WAIT_SECONDS, opened, quick_folder, sample_memory, tables_of, write
 from tests.support.table_records import changes_of, records, sample_record
 
@@ -49,7 +50,7 @@ every_table = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.n
 tables_with_parents = pytest.mark.parametrize(
     "table", [table for table in TABLES if table.parents], ids=lambda table: table.name
 )
-a_few = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+a_few = settings(max_examples=examples(5), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 SAMPLE = 7  # the number of the record that the tests below write
 
@@ -143,7 +144,7 @@ def test_records_removed_with_a_memory_are_found_by_its_id(table: Table[Any]) ->
 
 @every_table
 @given(data=st.data())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_a_row_gives_back_its_record_and_is_found_by_its_name(table: Table[Any], data: st.DataObject) -> None:
     record, other = data.draw(records(table)), data.draw(records(table))
     value = table.encode(record)

@@ -9,7 +9,6 @@ import ast
 import contextlib
 import inspect
 import itertools
-import os
 import re
 from collections.abc import Callable
 
@@ -49,6 +48,7 @@ from mnemo_core.transfer import markdown_export
 from mnemo_core.transfer.transcripts import chatgpt, claude_code, codex, parts
 from mnemo_store.records import Usage
 from tests.support import transcript_files
+from tests.support.examples import IS_SWEEP
 from tests.support.samples import AT, sample_id, sample_memory
 from tests.support.time_complexity import (
     NASTY,
@@ -65,11 +65,10 @@ from tests.support.time_complexity import (
     uses_of_re,
 )
 
-SWEEP = os.environ.get("MNEMO_SWEEP") == "1"
-PIECES_OF_PATTERN = 60 if SWEEP else 12
-PIECES_OF_FUNCTION = len(NASTY) if SWEEP else 10
-NOTE_CHARS = 250_000
-NOTE_UNITS_MAX = 400
+PIECES_OF_PATTERN = 60 if IS_SWEEP else 6
+PIECES_OF_FUNCTION = len(NASTY) if IS_SWEEP else 5
+NOTE_CHARS = 250_000 if IS_SWEEP else 125_000
+NOTE_UNITS_MAX = NOTE_CHARS // 625
 
 MODEL = of_model("")
 OTHER = "Anna lives in Lisbon, and the gate code is 4711."
@@ -390,7 +389,10 @@ MADE = frozenset(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("suffix", [".md", ".org", ".rst", ".txt", ".html", ".csv", ".pdf"])
+SUFFIXES = (".md", ".org", ".rst", ".txt", ".html", ".csv", ".pdf")
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_long_note_is_read_and_cut_in_time(suffix: str) -> None:
     def read(text: str) -> None:
         parse = parse_format if suffix in markup.FORMAT_SUFFIXES else markup.parse
@@ -398,7 +400,7 @@ def test_a_long_note_is_read_and_cut_in_time(suffix: str) -> None:
             chunking.split_blocks(parse(cleaning.remove_private_spans(text, keep_lines=True), suffix, "note").blocks)
         note_secrets.find_note_secrets(text)
 
-    pieces = NASTY if SWEEP else NASTY[len(suffix) :: 16]
+    pieces = NASTY if IS_SWEEP else NASTY[SUFFIXES.index(suffix) * 4 :: 32]
     lengths = (NOTE_CHARS // 4, NOTE_CHARS // 2, NOTE_CHARS)
     found = [
         cost_growth(suffix, read, [repeated(piece, length) for length in lengths], NOTE_UNITS_MAX, repr(piece))
@@ -410,11 +412,12 @@ def test_a_long_note_is_read_and_cut_in_time(suffix: str) -> None:
 
 @pytest.mark.parametrize("place", sorted(FUNCTIONS))
 def test_no_nasty_piece_raises(place: str) -> None:
-    run = run_of(place)
-    for piece in NASTY:
-        for text in (piece, piece * 3, f"a {piece}\n{piece} 1."):
+    run, number = run_of(place), sorted(FUNCTIONS).index(place)
+    for at, piece in enumerate(NASTY, number):
+        texts = (piece, piece * 3, f"a {piece}\n{piece} 1.")
+        for text in texts if IS_SWEEP else (texts[at % 3],):  # of another piece in another way, and by another function
             run(text)
-    for piece in chosen(sorted(FUNCTIONS).index(place), len(NASTY) if SWEEP else 40):
+    for piece in chosen(number, len(NASTY) if IS_SWEEP else 20):
         run(repeated(piece, 200))
 
 
@@ -423,7 +426,7 @@ TEXTS = st.text() | st.lists(st.sampled_from(NASTY), max_size=12).map("".join) |
 ).map(" ".join)  # fmt: skip
 
 
-@settings(max_examples=1000 if SWEEP else 60, deadline=None)
+@settings(max_examples=1000 if IS_SWEEP else 60, deadline=None)
 @given(TEXTS)
 def test_no_text_raises_in_any_text_function(text: str) -> None:
     for place in FUNCTIONS:

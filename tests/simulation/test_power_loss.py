@@ -19,9 +19,9 @@ from tests.support.power_loss_trials import Workers, record_day, record_recovery
 from tests.support.samples import quick_folder
 
 SEED = 20261121
-LOSSES = 100
-WITHOUT_SYNCS = 30
-SECOND_LOSSES, EACH = 4, 20  # losses in the recovery from a loss
+LOSSES = 60
+WITHOUT_SYNCS = 18
+SECOND_LOSSES, EACH = 3, 10  # losses in the recovery from a loss
 FAILED_SYNCS = range(5, 140, 27)  # which sync of the day fails
 
 

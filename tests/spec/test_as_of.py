@@ -20,6 +20,7 @@ from mnemo_store.indexes.lexical import K1, B, LexicalFields
 from mnemo_store.indexes.tokenizer import Tokenizer, chunks
 from mnemo_store.journal.line_codec import unseal_json
 from mnemo_store.records import DropMemory, DropTrash, Memory
+from tests.support.examples import examples
 from tests.support.samples import quick_folder, write
 from tests.support.store_services import StoreServices, services_in
 
@@ -102,7 +103,7 @@ def with_trash(folder: Path, at: int, alive: list[str]) -> dict[str, Memory]:
     return {memory.id: memory for memory in memories.values() if memory.id in alive}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(STEPS)
 def test_the_store_as_of_a_time_is_what_the_journal_up_to_then_makes(steps: list[tuple[str, int, str, int]]) -> None:
     with quick_folder() as folder, services_in(folder) as services:
@@ -148,7 +149,7 @@ def bm25(query: str, memories: list[Memory], present: list[Memory]) -> dict[str,
     return scores
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(STEPS, TEXTS)
 def test_recall_as_of_a_time_finds_what_comparing_every_memory_of_then_finds(
     steps: list[tuple[str, int, str, int]], query: str

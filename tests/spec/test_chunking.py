@@ -452,7 +452,7 @@ def test_headings_part_a_conversation_from_what_is_said_before() -> None:
     ],
 )
 def test_a_hostile_text_four_times_as_long_takes_no_sixteen_times_as_long(text: str) -> None:
-    require_linear(lambda part: split_text(part, estimate_tokens), text[: 1 << 18], units_max=600)
+    require_linear(lambda part: split_text(part, estimate_tokens), text[: 1 << 17], units_max=300)
 
 
 def test_a_text_of_another_markup_keeps_that_markups_tables_whole() -> None:

@@ -41,6 +41,7 @@ from mnemo_store.records import (
     Usage,
 )
 from mnemo_store.tables import BY_CHANGE, MEMORIES, record_in
+from tests.support.examples import examples
 from tests.support.samples import AT, as_change, quick_folder, sample_id, sample_memory, tables_of
 from tests.support.table_records import BY_ITSELF, IDS, changes_of
 
@@ -479,7 +480,7 @@ WRITES = st.lists(st.lists(CHANGES, min_size=1, max_size=4), max_size=15)
 
 
 @given(WRITES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_any_state_is_restored_from_its_dump_byte_for_byte(writes: list[list[Change]]) -> None:
     with quick_folder() as folder, pytest.MonkeyPatch.context() as patched:
         patched.setattr(dump, "DUMP_SLICE", 2)
@@ -521,7 +522,7 @@ def owners_of(change: Change) -> Iterator[str]:
 
 
 @given(WRITES, WRITES, st.integers(1, 5), st.sampled_from([0.0, 30.0]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_dump_of_a_store_in_use_and_the_later_changes_give_the_store(
     writes: list[list[Change]], later: list[list[Change]], pace: int, slice_seconds: float
 ) -> None:

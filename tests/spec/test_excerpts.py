@@ -16,6 +16,7 @@ from mnemo_core.retrieval.excerpts import (
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
 from mnemo_daemon.models.embedders.embedding import load_embedder
 from mnemo_daemon.settings import Numerics
+from tests.support.examples import IS_SWEEP
 from tests.support.labelled_passages import TERMS, made, notes, shown, token_rows
 
 FILLER = "The boat was painted green again, which took all of us until the evening of the second day and more. "
@@ -26,7 +27,7 @@ def read(text: str, query: str, rows: TokenRows | None = None) -> str:
     return join(text, select_excerpt(text, query, marks, rows).sentences, marks)[0]
 
 
-@pytest.mark.parametrize("numerics", ["int8", "float32"])
+@pytest.mark.parametrize("numerics", ["int8", "float32"] if IS_SWEEP else ["int8"])
 def test_an_excerpt_shows_the_answer(minilm_folder: Path, numerics: Numerics) -> None:
     manifest = ModelCatalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
     assert manifest is not None

@@ -21,10 +21,11 @@ from mnemo_store.journal.dump import Checksummer, DumpHeader
 from mnemo_store.journal.journal import Journal, JournalDamage
 from mnemo_store.journal.line_codec import JournalLine, SealedLine, SegmentHeader, decode_line, seal
 from mnemo_store.records import FORMAT, PutMemory, PutMeta
+from tests.support.examples import IS_SWEEP
 from tests.support.samples import quick_folder, sample_memory
 
 STORE, SALT = "store", "00" * 16
-FLIPS, FLIPS_MENDED, RUNS, EDITS = 1000, 200, 300, 300
+FLIPS, FLIPS_MENDED, RUNS, EDITS = (1000, 200, 300, 300) if IS_SWEEP else (300, 80, 100, 100)
 BLOCK = 512  # bytes that a disk reads or does not
 BIG = 10_000_000  # bytes of one line
 

@@ -168,20 +168,21 @@ def _written_in_functions(known: dict[tuple[Any, int], Pattern]) -> Iterator[Pat
 _METHODS = frozenset({"match", "search", "fullmatch", "sub", "subn", "split", "findall", "finditer"})
 
 
-def uses_of_re() -> Iterator[tuple[str, ast.Call, bool]]:
+@cache
+def uses_of_re() -> list[tuple[str, ast.Call, bool]]:
     """Every call of `re` and `lazy_pattern` by name: its place, the call, and whether it stands within a function."""
+    found = []
     for module in modules():
-        path = Path(str(module.__file__))
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        within = {
-            id(inner)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-            for inner in ast.walk(node)
-        }
-        for node in ast.walk(tree):
+        waiting: list[tuple[ast.AST, bool]] = [
+            (ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8")), False)
+        ]
+        while waiting:
+            node, within = waiting.pop()
+            within = within or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
             if isinstance(node, ast.Call) and _makes_pattern(node.func):
-                yield f"{module.__name__}:{node.lineno}", node, id(node) in within
+                found.append((f"{module.__name__}:{node.lineno}", node, within))
+            waiting += [(child, within) for child in ast.iter_child_nodes(node)]
+    return found
 
 
 def _makes_pattern(function: ast.expr) -> bool:
