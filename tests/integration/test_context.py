@@ -250,10 +250,14 @@ def test_a_prompt_that_names_a_coming_day_is_given_what_lies_on_it(model_daemon:
         texts = [
             f"The tooth is done on {coming:%-d %B %Y} at 8:20.", "The gate code of the workshop is 4711.",
             f"The chimney sweep comes on {coming + timedelta(days=9):%-d %B %Y} at 8:20.",
+            "Keep messages to Lilly short and in German.",
         ]  # fmt: skip
         remembered = [remember(client, text, wait="indexed") for text in texts]
         given = client.hook("prompt", prompt=f"plan my {coming:%A}").memories
         assert given == remembered[:1]
+        late = client.hook("prompt", prompt="write Lilly a message that I am late tomorrow")
+        assert late.memories == remembered[-1:]
+        assert "nothing of" not in late.context
 
 
 def test_an_instruction_that_perhaps_holds_no_longer_stands_marked_behind_the_newer_one(client: Client) -> None:

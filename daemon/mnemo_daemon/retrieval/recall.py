@@ -195,8 +195,10 @@ def _time_view(context: RecallContext) -> QuestionTimeView | None:
         return None
     time, hits, of = timed.time, context.page.hits, len(timed.inside)
     first = timed.when(timed.ordered[0]) if timed.time.order and hits and len(timed.ordered) else None
-    text = time_text(time, of, (timed.before, timed.after), first, context.question.filter.now)
     within = sum(hit.is_inside is True for hit in hits)
+    if time.is_told and not within:
+        return None
+    text = time_text(time, of, (timed.before, timed.after), first, context.question.filter.now)
     return QuestionTimeView(
         time.begin, time.until, time.words, time.order, within, of, timed.before, timed.after, text
     )  # fmt: skip

@@ -55,6 +55,7 @@ _PROCEDURAL = KINDS.index("procedural")
 CANCELLATIONS_MAX = 150  # latest statements with a word of a cancellation, which an agenda is compared with
 CONTEXT_CANDIDATES_MAX = 60  # best candidates that a context is chosen from
 OF_NAMED_DAYS_MAX = 4  # of these, for the days that a prompt names, whatever their scores
+OF_NAMED_DAYS_ODDS = 0.5  # the least log-odds that such a prompt is about the person's own life
 _PASSING = [ROLES.index(role) for role in PASSING]
 _EVENT = ROLES.index("event")
 FITTED = DEFAULT_MODEL, DIMENSIONS  # of the vectors that `personal_odds` has weights for
@@ -273,7 +274,7 @@ class ResultBuilder:
             return []
         odds = self.personal_odds(context)
         places = relevant_places(candidates) if bearing(signs_of(candidates, odds)) >= BEARING_MIN else []
-        of_days = _of_named_days(context, rows, snapshot.now) if odds > 0 else []
+        of_days = _of_named_days(context, rows, snapshot.now) if odds >= OF_NAMED_DAYS_ODDS else []
         return sorted({*(rows[place] for place in places), *of_days}, key=rows.index)
 
     @staticmethod

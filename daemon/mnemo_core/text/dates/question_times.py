@@ -34,7 +34,7 @@ class QuestionTime(NamedTuple):
     alone. words: how it names it. rest: the question without these words, or those of the order. is_only: it asks for
     nothing else. centre: where the time is only about a day ("two weeks ago"), the beginning of that day. weekdays: of
     one that does not lie in the past, those of its days, a bit each, from Monday. takes_ends: it holds what is to be
-    done by a time in it.
+    done by a time in it. is_told: an order names it, which asks for nothing.
     """
 
     begin: int | None
@@ -46,6 +46,7 @@ class QuestionTime(NamedTuple):
     centre: int | None = None
     weekdays: int = 0
     takes_ends: bool = False
+    is_told: bool = False
 
     @property
     def has_interval(self) -> bool:
@@ -108,7 +109,7 @@ def read_question_time(text: str, now: int, zone: Zone, *, is_prompt: bool = Fal
         begin, until, " ".join(text[start : one.end].split()), " ".join(rest.split()), order,
         centre=one.when if one.role == "event" else None,
         is_only=not order and not content_words(_UNSPACED_FILLERS.sub(" ", rest)),
-        weekdays=_weekdays(begin, until, now, zone),
+        weekdays=_weekdays(begin, until, now, zone), is_told=is_order,
     )  # fmt: skip
 
 
