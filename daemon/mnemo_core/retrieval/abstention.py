@@ -166,8 +166,8 @@ class PromptSigns(NamedTuple):
     personal_odds: float  # as of `memory_role.personal_odds`
 
 
-WEIGHTS = (0.49, 5.38, 3.5, 2.67, 0.44)  # of the signs in their order [fit_contexts]
-BIAS = -3.83
+WEIGHTS = (0.4749, 5.308, 3.601, 2.699, 0.4453)  # of the signs in their order [fit_contexts]
+BIAS = -3.834
 BEARING_MIN = 0.35
 
 
