@@ -5,7 +5,9 @@ bytes, keys of sequence numbers 8 bytes big-endian, so that LMDB's order is thei
 is part of the format: changing one is a new format version.
 """
 
+import contextlib
 import hashlib
+import mmap
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
@@ -26,6 +28,7 @@ _CODE_MAX = 127.0
 _UNIT_TOLERANCE = 0.01
 _PACKED = b"\xc1"  # a packed value begins with it, and neither MessagePack, the seq of a memory nor UTF-8 does
 _PACKED_BYTES_MIN = 512  # a shorter value is never packed
+_PART_BYTES = 64  # of what is perhaps packed, unpacked at once
 _LEVEL, _WINDOW_BITS, _MEMORY_LEVEL = 6, -15, 8  # raw DEFLATE
 # What long values often have, the most frequent last. Part of the format.
 _DICTIONARY = (
@@ -102,6 +105,20 @@ def unpack_value(kept: bytes) -> bytes:
     except zlib.error:
         return kept
     return value if unpacker.eof else kept
+
+
+def packed_values(data: bytes | mmap.mmap) -> Iterator[bytes]:
+    """What stands packed in the bytes of a database file, in use or freed; of what is damaged, its beginning."""
+    at = data.find(_PACKED)
+    while at >= 0:
+        unpacker, start, value = zlib.decompressobj(_WINDOW_BITS, zdict=_DICTIONARY), at + len(_PACKED), b""
+        with contextlib.suppress(zlib.error):  # most of these bytes begin no value
+            while not unpacker.eof and (part := data[start : start + _PART_BYTES]):
+                value += unpacker.decompress(part)
+                start += _PART_BYTES
+        if value:
+            yield value
+        at = data.find(_PACKED, at + 1)
 
 
 def encode_rows(rows: NDArray[np.float16] | NDArray[np.int8]) -> bytes:

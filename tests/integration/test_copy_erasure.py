@@ -15,6 +15,7 @@ from mnemo_store.maintenance import backup, restore
 from mnemo_store.recovery import store_folder
 from mnemo_store.store import Store
 from tests.support.erasure_services import CANARY, wait_until
+from tests.support.file_bytes import readable_bytes
 from tests.support.running_daemon import RunningDaemon
 from tests.support.samples import AT, contents, opened, remember, sample_id
 
@@ -26,7 +27,7 @@ STAYS = "It stays, whatever else is forgotten."
 def bytes_with(folder: Path, needle: str) -> list[str]:
     """Every file in the folder, whatever it is, in whose bytes it stands."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    return [str(path.relative_to(folder)) for path in files if needle.encode() in path.read_bytes()]
+    return [str(path.relative_to(folder)) for path in files if needle.encode() in readable_bytes(path)]
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.file_bytes import readable_bytes
 from tests.support.running_daemon import RunningDaemon
 
 EXPORTS = Path(__file__).parents[1] / "fixtures" / "exports"
@@ -183,6 +184,6 @@ def test_a_restore_to_a_new_folder_leaves_out_what_was_forgotten(person: Exporti
     person.give("forget", stored, "--yes")
     person.give("restore", "early", "--to", "looked-at")
     assert "not restored: 1 memory that had been erased since" in person.messages
-    assert not [path for path in (person.here / "looked-at").rglob("*.*") if b"Evora" in path.read_bytes()]
+    assert not [path for path in (person.here / "looked-at").rglob("*.*") if b"Evora" in readable_bytes(path)]
     person.give("restore", "early", "--to", "all-of-it", "--allow-forgotten")
-    assert [path for path in (person.here / "all-of-it").rglob("*.*") if b"Evora" in path.read_bytes()]
+    assert [path for path in (person.here / "all-of-it").rglob("*.*") if b"Evora" in readable_bytes(path)]

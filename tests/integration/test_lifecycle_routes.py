@@ -26,6 +26,7 @@ from mnemo_daemon.server.router import Request
 from mnemo_daemon.server.sockets import Peer
 from mnemo_store.records import Cycle
 from mnemo_store.store import Store
+from tests.support.file_bytes import readable_bytes
 from tests.support.running_daemon import running
 from tests.support.samples import WAIT_SECONDS, sample_id, sample_memory, write
 
@@ -140,4 +141,4 @@ def test_operations_that_an_audit_proposes_are_decided_on_and_leave_no_trace_of_
         assert client.review().proposals == []
         assert "demote" not in {each.action for each in client.audit().proposals}
         name = forgotten.memories[0].content.split()[-1].strip(".")
-    assert not [path for path in tmp_path.rglob("*") if path.is_file() and name.encode() in path.read_bytes()]
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and name.encode() in readable_bytes(path)]

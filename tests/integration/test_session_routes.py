@@ -10,6 +10,7 @@ from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.ingestion import PieceAnswer, Turn, TurnsRequest
 from mnemo_client.protocol.memories import Patch
 from mnemo_client.protocol.sessions import SessionAnswer, TierCounts
+from tests.support.file_bytes import readable_bytes
 from tests.support.running_daemon import RunningDaemon
 
 WAIT_SECONDS = 30.0
@@ -132,7 +133,7 @@ def test_the_name_of_a_session_goes_with_its_last_turn(client: Client, daemon: R
     assert client.erase_many(others).complete
     assert "zwischentalk-erased" not in listed()
     files = [path for path in daemon.folder.rglob("*") if path.is_file() and path != daemon.log]
-    assert not [path for path in files if b"zwischentalk-erased" in path.read_bytes()]
+    assert not [path for path in files if b"zwischentalk-erased" in readable_bytes(path)]
 
     for memory_id in say(client, "zwischentalk-trashed", 2):
         client.delete(memory_id)

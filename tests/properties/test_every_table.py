@@ -43,6 +43,7 @@ from mnemo_store.tables import (
     put_of,
 )
 from tests.support.examples import examples
+from tests.support.file_bytes import readable_bytes
 from tests.support.samples import AT, WAIT_SECONDS, opened, quick_folder, sample_memory, tables_of, write
 from tests.support.table_records import changes_of, records, sample_record
 
@@ -336,7 +337,7 @@ def dropped(change: Any) -> Change | None:
 
 def holding(folder: Path, marker: bytes) -> list[str]:
     """The files that hold these bytes."""
-    return [path.name for path in folder.rglob("*") if path.is_file() and marker in path.read_bytes()]
+    return [path.name for path in folder.rglob("*") if path.is_file() and marker in readable_bytes(path)]
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,15 @@ def test_a_long_value_is_packed_and_a_damaged_one_is_left_as_it_is() -> None:
             codec.decode_memory(codec.unpack_value(damaged))
 
 
+def test_a_packed_value_is_found_in_the_bytes_of_a_file_whole_or_its_beginning() -> None:
+    value = codec.encode(sample_memory(1, " ".join(f"zanzibarine{number}" for number in range(200))))
+    packed, noise = codec.pack_value(value), random.Random(1).randbytes(20_000)
+    assert value in set(codec.packed_values(noise + packed + noise))
+    torn = noise + packed[:-40] + noise
+    assert any(b"zanzibarine20 " in each for each in codec.packed_values(torn))
+    assert not any(b"zanzibarine" in each for each in codec.packed_values(noise + noise))
+
+
 def test_the_dictionary_is_the_one_that_packed_values_were_written_with() -> None:
     digest = hashlib.blake2b(codec._DICTIONARY, digest_size=16).hexdigest()
     assert f"{len(codec._DICTIONARY)} bytes, {digest}" in FORMAT_PAGE.read_text()

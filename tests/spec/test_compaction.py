@@ -24,6 +24,7 @@ from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store, TextVectors
 from mnemo_store.tables import META, UNDONE, Table
 from tests.golden.make import fill, state_of
+from tests.support.file_bytes import readable_bytes
 from tests.support.samples import (
     AT,
     WAIT_SECONDS,
@@ -52,7 +53,7 @@ def load_into(store: Store, lines: Iterable[bytes]) -> None:
 
 
 def all_bytes(folder: Path) -> bytes:
-    return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
+    return b"".join(readable_bytes(path) for path in sorted(folder.rglob("*")) if path.is_file())
 
 
 def test_a_compacted_store_has_the_same_content_and_so_has_its_journal_alone(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ import pytest
 from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.maintenance import SyncAnswer
 from mnemo_client.protocol.memories import NewMemory, Patch
+from tests.support.file_bytes import readable_bytes
 from tests.support.running_daemon import RunningDaemon, running
 
 PASSPHRASE = "correct horse battery staple"
@@ -119,7 +120,7 @@ def share_change_and_forget(pair: Pair, carrier: Carrier, each: int) -> None:
             (erasure,) = client.sync_status().erasures
         assert (erasure.id, sorted(erasure.done), erasure.waiting) == (ids[-1], ["a", "b"], [])
         for path in (daemon.folder / "db", daemon.folder / "journal"):
-            assert not [file for file in path.rglob("*") if file.is_file() and SECRET.encode() in file.read_bytes()]
+            assert not [file for file in path.rglob("*") if file.is_file() and SECRET.encode() in readable_bytes(file)]
 
 
 def _settle(pair: Pair, carry: Carry) -> None:

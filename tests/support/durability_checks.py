@@ -17,6 +17,7 @@ from mnemo_store.database.integrity import boot_mark
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError
 from mnemo_store.store import Store
+from tests.support.file_bytes import readable_bytes
 from tests.support.samples import opened, sample_memory, tables_of, write
 from tests.support.scripted_workload import CANARY, DIMENSIONS, OPTIONS, SPACE, AcknowledgedWrites, read_all
 
@@ -119,7 +120,9 @@ def _checked(store: Store, account: AcknowledgedWrites) -> list[str]:
         if hits != [numbers[memory.id]]:
             problems.append(f"{memory.content[:20]!r} is found as {hits}, not {numbers[memory.id]}")
     if account.purged and not account.purged & set(numbers):
-        holding = [path for path in store.folder.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
+        holding = [
+            path for path in store.folder.rglob("*") if path.is_file() and CANARY.encode() in readable_bytes(path)
+        ]
         problems += [f"{path.relative_to(store.folder)} holds what was purged" for path in holding]
     report = StoreCheck(store, views, disk=UnsyncedDisk()).run()
     return problems + [f"check: {each.invariant}: {each.subject}: {each.what}" for each in report.violations]

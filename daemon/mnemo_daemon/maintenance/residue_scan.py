@@ -11,6 +11,7 @@ ones; a backup keeps its time and gets a new list of its files. What cannot be r
 import base64
 import binascii
 import contextlib
+import mmap
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -30,7 +32,7 @@ import mnemo_store
 from mnemo_client.protocol.memories import Quotation, SearchedPlace
 from mnemo_core.ingest.erasure import PatternKind, ResidueFinder, ResiduePatterns, strip_edges
 from mnemo_daemon.table_walk import walk_table
-from mnemo_store.codec import encode_json
+from mnemo_store.codec import encode_json, packed_values
 from mnemo_store.database.migrations import BACKUPS_FOLDER
 from mnemo_store.disk import Disk, file_size
 from mnemo_store.errors import StoreError
@@ -47,6 +49,7 @@ from mnemo_store.tables import MEMORIES, TABLES
 
 MEMORIES_AT_ONCE = 200  # with all their versions, in one snapshot [SPEC 3.5]
 PIECE_BYTES = 4 << 20  # of a file, looked through at once
+VALUES_AT_ONCE = 1000  # packed in a database
 EXCERPT_CHARS = 160  # of a memory that quotes what is forgotten
 EXCERPT_CHARS_BEFORE = 40  # before the quotation
 
@@ -236,7 +239,7 @@ def _removable(path: Path) -> Path | None:
 
 def _pieces(path: Path, overlap: int) -> Iterator[bytes]:
     """The content of a file, with what the journal has packed in its place, each piece with the end of the one before;
-    and what quarantine has encoded."""
+    then what a database has packed, and what quarantine has encoded."""
     try:
         with path.open("rb") as file:
             before = b""
@@ -244,6 +247,11 @@ def _pieces(path: Path, overlap: int) -> Iterator[bytes]:
             for piece in _unpacked_lines(file) if is_of_journal else iter(partial(file.read, PIECE_BYTES), b""):
                 yield before + piece
                 before = (before + piece)[-overlap:] if overlap else b""
+            if path.suffix == ".mdb" and file_size(path):
+                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                    values = packed_values(mapped)
+                    while some := [*islice(values, VALUES_AT_ONCE)]:
+                        yield b"\n".join(some)
     except FileNotFoundError:
         return
     if path.suffix == ".jsonl" and QUARANTINE in path.parts:
