@@ -17,7 +17,7 @@ from mnemo_client.protocol.choices import RANKERS
 from tests.support.erasure_services import wait_until
 
 COMMAND = [sys.executable, "-m", "mnemo_client.cli.main", "bench"]
-SECONDS_MAX = 60.0
+SECONDS_MAX = 300  # on a machine that is busy with other things
 
 TALK = """# TWO FRIENDS · Ines and Otto
 ## 1 2026-03-13T10:20

@@ -8,8 +8,10 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.protocol.memories import EraseAnswer
+from mnemo_core.ingest.erasure import residue_patterns
 from mnemo_daemon.maintenance.erasure import Erasure
-from mnemo_daemon.maintenance.residue_scan import known_copies
+from mnemo_daemon.maintenance.residue_scan import known_copies, scan_folder
+from mnemo_store import codec
 from mnemo_store.disk import Disk
 from mnemo_store.maintenance import backup, restore
 from mnemo_store.recovery import store_folder
@@ -17,7 +19,7 @@ from mnemo_store.store import Store
 from tests.support.erasure_services import CANARY, wait_until
 from tests.support.file_bytes import readable_bytes
 from tests.support.running_daemon import RunningDaemon
-from tests.support.samples import AT, contents, opened, remember, sample_id
+from tests.support.samples import AT, contents, opened, remember, sample_id, sample_memory
 
 SECRET = f"The {CANARY} key lies under the third stone."
 QUOTING = f"You told me: {SECRET} I wrote that down."
@@ -206,3 +208,13 @@ def test_a_daemon_forgets_everywhere_while_it_answers(started_daemon: RunningDae
         assert set(heard) == {1}
         assert [each.content for each in client.list_memories().memories] == [STAYS]
     assert bytes_with(started_daemon.folder.parent, CANARY) == []
+
+
+def test_a_text_that_a_database_has_packed_is_found(tmp_path: Path) -> None:
+    memory = sample_memory(1, f"{SECRET} {'It is cold there. ' * 40}")
+    put_aside = tmp_path / "db.damaged-1" / "data.mdb"
+    put_aside.parent.mkdir()
+    put_aside.write_bytes(bytes(4096) + codec.pack_value(codec.encode(memory)) + bytes(4096))
+    assert CANARY.encode() not in put_aside.read_bytes()
+    sought = residue_patterns([memory])
+    assert list(scan_folder(tmp_path, sought, lambda: None).found) == [put_aside.relative_to(tmp_path)]
