@@ -108,7 +108,7 @@ def unpack_value(kept: bytes) -> bytes:
 
 
 def packed_values(data: bytes | mmap.mmap) -> Iterator[bytes]:
-    """What stands packed in the bytes of a database file, in use or freed; of what is damaged, its beginning."""
+    """Yields the packed values in the bytes of a database file, in use or freed; of a damaged one, its beginning."""
     at = data.find(_PACKED)
     while at >= 0:
         unpacker, start, value = zlib.decompressobj(_WINDOW_BITS, zdict=_DICTIONARY), at + len(_PACKED), b""
