@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("store", "daemon", "clients", "tests", "packaging", "systemd", ".ci")
 OUR_PACKAGES = ("mnemo_store", "mnemo_core", "mnemo_daemon", "mnemo_client")
 # The lines of Python that each folder may have: raising one is a line of the change that names the feature.
-LINES_MAX = {"clients": 20_965, "daemon": 67_840, "packaging": 1_520, "store": 12_196}
+LINES_MAX = {"clients": 20_965, "daemon": 67_832, "packaging": 1_520, "store": 12_200}
 # What people can read, and have to keep true: words that nothing generates, outside of blocks of code; of all pages.
 README_WORDS_MAX = 1_200
 PAGES_WORDS_MAX = 59_000

@@ -30,6 +30,7 @@ _PACKED = b"\xc1"  # a packed value begins with it, and neither MessagePack, the
 _PACKED_BYTES_MIN = 512  # a shorter value is never packed
 _PART_BYTES = 64  # of what is perhaps packed, unpacked at once
 _LEVEL, _WINDOW_BITS, _MEMORY_LEVEL = 6, -15, 8  # raw DEFLATE
+UNPACKED_BYTES_MAX = 1 << 28  # more is refused; the longest transaction is of some MB
 # What long values often have, the most frequent last. Part of the format.
 _DICTIONARY = (
     b" their they which would there about have this that with from will what when were been into more than also only"
@@ -87,37 +88,52 @@ def digest_keys(first: str, others: Iterable[bytes]) -> Iterator[bytes]:
         yield digest.digest()
 
 
+def deflate(data: bytes, dictionary: bytes) -> bytes:
+    """Packs data as raw DEFLATE with a dictionary."""
+    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL, zdict=dictionary)
+    return packer.compress(data) + packer.flush()
+
+
+def inflate(packed: bytes, dictionary: bytes, *, is_whole: bool = True) -> bytes:
+    """Undoes `deflate`. Raises ValueError where it is damaged, or not whole, unless its beginning is enough."""
+    unpacker = zlib.decompressobj(_WINDOW_BITS, zdict=dictionary)
+    try:
+        data = unpacker.decompress(packed, UNPACKED_BYTES_MAX)
+    except zlib.error as error:
+        raise ValueError(f"it cannot be unpacked: {error}") from error
+    if is_whole and not unpacker.eof:
+        raise ValueError("what is packed in it is cut off or too long")
+    return data
+
+
 def pack_value(value: bytes) -> bytes:
     """The value as it is kept in a row: a long one packed, where that is shorter."""
     if len(value) < _PACKED_BYTES_MIN:
         return value
-    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL, zdict=_DICTIONARY)
-    return min(value, _PACKED + packer.compress(value) + packer.flush(), key=len)
+    return min(value, _PACKED + deflate(value, _DICTIONARY), key=len)
 
 
 def unpack_value(kept: bytes) -> bytes:
     """The value in a row. A damaged one is left as it is, and cannot be decoded."""
     if not kept.startswith(_PACKED):
         return kept
-    unpacker = zlib.decompressobj(_WINDOW_BITS, zdict=_DICTIONARY)
     try:
-        value = unpacker.decompress(kept[len(_PACKED) :])
-    except zlib.error:
+        return inflate(kept[len(_PACKED) :], _DICTIONARY)
+    except ValueError:
         return kept
-    return value if unpacker.eof else kept
 
 
 def packed_values(data: bytes | mmap.mmap) -> Iterator[bytes]:
     """Yields the packed values in the bytes of a database file, in use or freed; of a damaged one, its beginning."""
     at = data.find(_PACKED)
     while at >= 0:
-        unpacker, start, value = zlib.decompressobj(_WINDOW_BITS, zdict=_DICTIONARY), at + len(_PACKED), b""
+        unpacker, start, value = zlib.decompressobj(_WINDOW_BITS, zdict=_DICTIONARY), at + len(_PACKED), bytearray()
         with contextlib.suppress(zlib.error):  # most of these bytes begin no value
-            while not unpacker.eof and (part := data[start : start + _PART_BYTES]):
+            while not unpacker.eof and len(value) < UNPACKED_BYTES_MAX and (part := data[start : start + _PART_BYTES]):
                 value += unpacker.decompress(part)
                 start += _PART_BYTES
         if value:
-            yield value
+            yield bytes(value)
         at = data.find(_PACKED, at + 1)
 
 

@@ -31,7 +31,7 @@ def test_the_signs_are_those_of_the_best_and_of_the_closest_five_together() -> N
 
 def test_an_event_counts_less() -> None:
     assert signs_of([near(0.8, is_event=True)], OTHER).score_odds == pytest.approx(math.log(0.081 / 0.921))
-    assert relevant_places([STRONG, near(0.2), near(0.2, is_event=True)]) == [0, 1]
+    assert relevant_places([STRONG, near(0.2), near(0.2, is_event=True)], OWN) == [0, 1]
 
 
 @pytest.mark.parametrize("high", [near(0.7, 0.3, 0.2), near(0.2, 0.7, 0.2), near(0.2, 0.3, 0.7)])
@@ -43,11 +43,12 @@ def test_each_sign_raises_the_probability(high: PromptCandidate) -> None:
 
 def test_nothing_bears_on_a_prompt_about_something_else_however_good_the_best_score() -> None:
     assert bearing(signs_of([near(0.9, 0.05)], OTHER)) < BEARING_MIN < bearing(signs_of([STRONG], OWN))
+    assert relevant_places([near(0.9, 0.05)], OTHER) == relevant_places([], OWN) == []
 
 
 def test_of_a_prompt_that_something_bears_on_the_weak_candidates_are_left_out() -> None:
-    assert relevant_places([near(0.07), STRONG, near(0.09), near(0.02)]) == [1, 2]
-    assert relevant_places([near(0.05, 0.9, 0.6), near(0.021), near(0.019)]) == [0, 1]
+    assert relevant_places([near(0.07), STRONG, near(0.09), near(0.02)], OWN) == [1, 2]
+    assert relevant_places([near(0.05, 0.9, 0.6), near(0.021), near(0.019)], OWN) == [0, 1]
 
 
 @pytest.mark.parametrize(

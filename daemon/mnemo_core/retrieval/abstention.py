@@ -192,8 +192,11 @@ def bearing(signs: PromptSigns) -> float:
     return 1 / (1 + math.exp(-odds))
 
 
-def relevant_places(candidates: Sequence[PromptCandidate]) -> list[int]:
-    """The places of the candidates, at least one, that bear on a prompt which some bear on, in their order."""
+def relevant_places(candidates: Sequence[PromptCandidate], odds: float) -> list[int]:
+    """The places of the candidates that bear on a prompt, in their order; none where nothing does. odds: as
+    `personal_odds`."""
+    if not candidates or bearing(signs_of(candidates, odds)) < BEARING_MIN:
+        return []
     scores = [*map(weighted_score, candidates)]
     least = max(RELEVANT_MIN, RELEVANT_SHARE * max(scores))
     return [place for place, score in enumerate(scores) if score >= least]

@@ -15,13 +15,7 @@ from mnemo_core.decay import epoch_of
 from mnemo_core.documents.chunking import estimate_tokens
 from mnemo_core.ingest.memory_role import DIMENSIONS, ROLES, personal_odds
 from mnemo_core.retrieval import abstention, excerpts, result_selection
-from mnemo_core.retrieval.abstention import (
-    BEARING_MIN,
-    PromptCandidate,
-    bearing,
-    relevant_places,
-    signs_of,
-)
+from mnemo_core.retrieval.abstention import PromptCandidate, relevant_places
 from mnemo_core.retrieval.excerpts import best_sentence, cut_to_lines, whole_words
 from mnemo_core.retrieval.result_selection import (
     IMPERSONAL_SOURCES,
@@ -269,11 +263,8 @@ class ResultBuilder:
             return [row for row, _ in self._lasting(context, rows, snapshot)]
         judged = self.prompt_candidates(context, evidence, rows, snapshot)
         rows = [*judged]
-        candidates = [*judged.values()]
-        if not candidates:
-            return []
         odds = self.personal_odds(context)
-        places = relevant_places(candidates) if bearing(signs_of(candidates, odds)) >= BEARING_MIN else []
+        places = relevant_places([*judged.values()], odds)
         of_days = _of_named_days(context, rows, snapshot.now) if odds >= OF_NAMED_DAYS_ODDS else []
         return sorted({*(rows[place] for place in places), *of_days}, key=rows.index)
 

@@ -5,21 +5,18 @@ A long line is packed, each by itself: where bytes of a segment are damaged, no 
 
 import binascii
 import hashlib
-import zlib
 from typing import NamedTuple
 
 import msgspec
 
-from mnemo_store.codec import Position
+from mnemo_store.codec import Position, deflate, inflate
 from mnemo_store.records import Change, ChangeEntry
 
 SUM_BYTES = 8  # 64 bits: an accident goes unseen once in 10^19
 _TAIL = len(b',"sum":"') + 2 * SUM_BYTES + len(b'"}')
 
 PACKED_BYTES_MIN = 512  # a shorter object is never packed; headers are all shorter
-UNPACKED_BYTES_MAX = 1 << 28  # a longer object is refused; the longest transaction is of some MB
 _PACKED = b'{"packed":"'
-_LEVEL, _WINDOW_BITS, _MEMORY_LEVEL = 6, -15, 8  # raw DEFLATE
 # What the lines of a journal often have, the most frequent last. Part of the format.
 _DICTIONARY = (
     b'"trash","reason":""category":""layer":"core","importance_source":"person","speaker":"","trust":"agent","method":'
@@ -99,8 +96,7 @@ def seal_json(text: bytes) -> SealedLine:
     everything before as its last field."""
     body = text[:-1]
     if len(text) >= PACKED_BYTES_MIN:
-        packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL, zdict=_DICTIONARY)
-        packed = binascii.b2a_base64(packer.compress(text) + packer.flush(), newline=False)
+        packed = binascii.b2a_base64(deflate(text, _DICTIONARY), newline=False)
         body = min(body, b'%b%b"' % (_PACKED, packed), key=len)
     checksum = hashlib.blake2b(body, digest_size=SUM_BYTES).hexdigest()
     return SealedLine(b'%b,"sum":"%b"}\n' % (body, checksum.encode()), checksum)
@@ -108,14 +104,7 @@ def seal_json(text: bytes) -> SealedLine:
 
 def unpacked(packed: bytes, *, is_whole: bool = True) -> bytes:
     """The JSON object that was packed. Raises ValueError where it is not whole, unless its beginning is enough."""
-    unpacker = zlib.decompressobj(_WINDOW_BITS, zdict=_DICTIONARY)
-    try:
-        text = unpacker.decompress(binascii.a2b_base64(packed), UNPACKED_BYTES_MAX)
-    except zlib.error as error:
-        raise ValueError(f"it cannot be unpacked: {error}") from error
-    if is_whole and not unpacker.eof:
-        raise ValueError("what is packed in it is cut off or too long")
-    return text
+    return inflate(binascii.a2b_base64(packed), _DICTIONARY, is_whole=is_whole)
 
 
 def unseal_json(data: bytes) -> tuple[bytes, str]:
